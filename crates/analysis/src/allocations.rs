@@ -1,0 +1,138 @@
+//! The life of every block: the table that all questions about a trace are answered from.
+
+use vramscope_snapshot::{EventIdx, PoolId, StackId, StreamId};
+
+/// An allocation's number, in the order in which the trace shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AllocIdx(pub u32);
+
+impl AllocIdx {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A point between events: how many of them have happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(pub u32);
+
+impl Moment {
+    /// Before the first event.
+    pub const START: Self = Self(0);
+    /// After anything that the trace shows.
+    pub const NEVER: Self = Self(u32::MAX);
+
+    /// The moment after an event.
+    pub fn after(event: EventIdx) -> Self {
+        Self(event.0.saturating_add(1))
+    }
+
+    /// The event that this moment follows; `None` at the start.
+    pub fn event(self) -> Option<EventIdx> {
+        self.0.checked_sub(1).filter(|_| self != Self::NEVER).map(EventIdx)
+    }
+}
+
+/// One row of [`Allocations`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// First address.
+    pub addr: u64,
+    /// Bytes asked for.
+    pub requested: u64,
+    /// Bytes of the block that serves it.
+    pub size: u64,
+    /// When it began; [`Moment::START`] if it was there before.
+    pub opened: Moment,
+    /// When the program let it go; [`Moment::START`] if that was before the first event.
+    pub released: Moment,
+    /// When the block went back to its pool.
+    pub closed: Moment,
+    /// Where in the program it was allocated.
+    pub stack: StackId,
+    /// Stream of the block.
+    pub stream: StreamId,
+    /// Pool of the block, where the trace says so.
+    pub pool: PoolId,
+    /// Whether `size` is inferred from `requested` and could be larger.
+    pub estimated: bool,
+}
+
+impl Allocation {
+    /// Whether the block is in use, or awaits its free, at a moment.
+    pub fn is_live(&self, at: Moment) -> bool {
+        self.opened <= at && at < self.closed
+    }
+}
+
+/// All allocations of a device, as columns.
+#[derive(Clone, Debug, Default)]
+pub struct Allocations {
+    pub(crate) addr: Vec<u64>,
+    pub(crate) requested: Vec<u64>,
+    pub(crate) size: Vec<u64>,
+    pub(crate) opened: Vec<Moment>,
+    pub(crate) released: Vec<Moment>,
+    pub(crate) closed: Vec<Moment>,
+    pub(crate) stack: Vec<StackId>,
+    pub(crate) stream: vramscope_snapshot::Column<StreamId>,
+    pub(crate) pool: vramscope_snapshot::Column<PoolId>,
+    pub(crate) estimated: vramscope_snapshot::Column<bool>,
+}
+
+impl Allocations {
+    /// Number of allocations.
+    pub fn len(&self) -> usize {
+        self.addr.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.addr.is_empty()
+    }
+
+    /// One allocation. The index must come from this table.
+    pub fn get(&self, index: AllocIdx) -> Allocation {
+        let row = index.index();
+        Allocation {
+            addr: self.addr[row],
+            requested: self.requested[row],
+            size: self.size[row],
+            opened: self.opened[row],
+            released: self.released[row],
+            closed: self.closed[row],
+            stack: self.stack[row],
+            stream: self.stream.get(row),
+            pool: self.pool.get(row),
+            estimated: self.estimated.get(row),
+        }
+    }
+
+    /// All allocations in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (AllocIdx, Allocation)> + '_ {
+        (0..self.len() as u32).map(|row| (AllocIdx(row), self.get(AllocIdx(row))))
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, allocation: &Allocation) -> AllocIdx {
+        let row = self.addr.len();
+        self.addr.push(allocation.addr);
+        self.requested.push(allocation.requested);
+        self.size.push(allocation.size);
+        self.opened.push(allocation.opened);
+        self.released.push(allocation.released);
+        self.closed.push(allocation.closed);
+        self.stack.push(allocation.stack);
+        self.stream.set(row, allocation.stream);
+        self.pool.set(row, allocation.pool);
+        self.estimated.set(row, allocation.estimated);
+        AllocIdx(row as u32)
+    }
+
+    /// Ends an allocation at a moment, unless it has ended before.
+    pub(crate) fn end(&mut self, allocation: AllocIdx, at: Moment) {
+        let row = allocation.index();
+        self.released[row] = self.released[row].min(at);
+        self.closed[row] = self.closed[row].min(at);
+    }
+}

@@ -1,0 +1,33 @@
+//! Pure functions over a snapshot: the allocator replayed to the byte.
+//!
+//! [`Replay::new`] runs the trace of one device once and keeps what makes every later question cheap:
+//! the life of every allocation, the four counters in an index, and checkpoints of the live set and of
+//! the segments. After that, [`Replay::counters`] and [`Replay::state`] answer for any moment in time
+//! that depends on the answer, not on the trace.
+//!
+//! How a replay works, in the order of the modules:
+//! 1. [`pairing`](self): events are paired into allocations, with what the end of the trace and the
+//!    final segments say about its start.
+//! 2. `ranges`: the memory held from the driver, from the beginning to the end.
+//! 3. `blocks`: every block is split, handed out and merged as PyTorch does it, which gives each
+//!    allocation its exact size.
+//! 4. `timeline`: the counters at every moment, their peaks, and the indices.
+
+mod allocations;
+mod blocks;
+mod counters;
+mod pairing;
+mod ranges;
+mod replay;
+mod rounding;
+mod state;
+mod timeline;
+mod verdict;
+
+pub use allocations::{AllocIdx, Allocation, Allocations, Moment};
+pub use counters::{Counter, Counters};
+pub use ranges::Range;
+pub use replay::{Oom, Peak, Replay, moment_at_time};
+pub use rounding::Rules;
+pub use state::{Hole, State};
+pub use verdict::{Status, Verdict};

@@ -1,0 +1,173 @@
+//! The replay of one device's trace, and the questions it answers.
+
+use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, Snapshot};
+
+use crate::allocations::{AllocIdx, Allocation, Allocations, Moment};
+use crate::blocks;
+use crate::counters::{Counter, Counters};
+use crate::pairing::{self, Link};
+use crate::ranges::RangeHistory;
+use crate::rounding::Rules;
+use crate::state::State;
+use crate::timeline::{Source, Timeline};
+use crate::verdict::{self, Verdict};
+
+/// The highest value of a counter, and when it was first reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes.
+    pub bytes: i64,
+    /// The moment.
+    pub at: Moment,
+}
+
+/// An allocation that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oom {
+    /// Which event.
+    pub event: EventIdx,
+    /// Bytes of the request, rounded.
+    pub requested: u64,
+    /// Bytes that the driver had free.
+    pub device_free: u64,
+}
+
+/// One device's trace, replayed.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    device: DeviceId,
+    allocations: Allocations,
+    links: Vec<Link>,
+    lost_ends: Vec<(EventIdx, AllocIdx)>,
+    ranges: RangeHistory,
+    timeline: Timeline,
+    ooms: Vec<Oom>,
+    verdict: Verdict,
+}
+
+impl Replay {
+    /// Replays the trace of a device from its beginning to its end.
+    pub fn new(snapshot: &Snapshot, device: DeviceId) -> Self {
+        let none = EventTable::default();
+        let events = snapshot.trace(device).unwrap_or(&none);
+        let complete = snapshot.damage.is_none();
+        let rules = if device == DeviceId::HOST { Rules::host() } else { Rules::new(&snapshot.settings) };
+
+        let mut pairing = pairing::pair(snapshot, device, events, complete);
+        let ranges = RangeHistory::new(snapshot, device, events, &pairing.segment_events, complete);
+        blocks::assign_sizes(&mut pairing, &ranges, events, &rules, snapshot.settings.expandable_segments);
+        let source = Source {
+            allocations: &pairing.allocations,
+            links: &pairing.links,
+            lost_ends: &pairing.lost_ends,
+            changes: &ranges.changes,
+        };
+        let timeline = Timeline::new(source, ranges.start_bytes);
+        let verdict = verdict::judge(snapshot, device, events, &pairing, &ranges, &timeline);
+        let ooms = events
+            .actions()
+            .iter()
+            .enumerate()
+            .filter(|(_, action)| **action == Action::Oom)
+            .map(|(row, _)| Oom {
+                event: EventIdx::from_index(row),
+                requested: events.sizes()[row],
+                device_free: events.addrs()[row],
+            })
+            .collect();
+        Self {
+            device,
+            allocations: pairing.allocations,
+            links: pairing.links,
+            lost_ends: pairing.lost_ends,
+            ranges,
+            timeline,
+            ooms,
+            verdict,
+        }
+    }
+
+    /// Replays every device of a snapshot that has a trace or segments, in order.
+    pub fn all(snapshot: &Snapshot) -> Vec<Self> {
+        snapshot.devices().into_iter().map(|device| Self::new(snapshot, device)).collect()
+    }
+
+    /// Which device.
+    pub fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    /// Number of events.
+    pub fn events(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The moment after the last event.
+    pub fn end(&self) -> Moment {
+        Moment(self.links.len() as u32)
+    }
+
+    /// All allocations, those from before the first event included.
+    pub fn allocations(&self) -> &Allocations {
+        &self.allocations
+    }
+
+    /// One allocation.
+    pub fn allocation(&self, index: AllocIdx) -> Allocation {
+        self.allocations.get(index)
+    }
+
+    /// Failed allocations in order.
+    pub fn ooms(&self) -> &[Oom] {
+        &self.ooms
+    }
+
+    /// Whether the numbers can be trusted, and if not, by how much.
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// The highest value of a counter over all moments, the start included.
+    pub fn peak(&self, counter: Counter) -> Peak {
+        let highest = self.timeline.peaks[counter as usize];
+        Peak { bytes: highest.bytes, at: highest.at }
+    }
+
+    /// The four counters at a moment.
+    pub fn counters(&self, at: Moment) -> Counters {
+        self.timeline.counters(&self.source(), at)
+    }
+
+    /// The least and the greatest of each counter from one moment to another, both included.
+    pub fn extremes(&self, from: Moment, to: Moment) -> (Counters, Counters) {
+        self.timeline.extremes(&self.source(), from, to)
+    }
+
+    /// The complete map of memory at a moment.
+    pub fn state(&self, at: Moment) -> State {
+        let live = self.timeline.live_unsorted(&self.source(), at);
+        State::new(at, self.counters(at), live, &self.ranges.at(at.0), &self.allocations)
+    }
+
+    /// The allocation that an event opens, releases or closes.
+    pub fn allocation_of(&self, event: EventIdx) -> Option<AllocIdx> {
+        self.links.get(event.index())?.as_allocation()
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source {
+            allocations: &self.allocations,
+            links: &self.links,
+            lost_ends: &self.lost_ends,
+            changes: &self.ranges.changes,
+        }
+    }
+}
+
+/// The moment after the last event at or before a time, or the start if there is none.
+///
+/// Trace order is the truth and time is a label that may go backwards, so the last such event counts.
+pub fn moment_at_time(events: &EventTable, time_us: i64) -> Moment {
+    let last = (0..events.len()).rev().find(|&row| events.time_us(row).is_some_and(|time| time <= time_us));
+    last.map_or(Moment::START, |row| Moment(row as u32 + 1))
+}

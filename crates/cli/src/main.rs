@@ -1,0 +1,2 @@
+//! The `vramscope` command.
+fn main() {}

@@ -1,0 +1,261 @@
+//! The trace: what the allocator did, one row per event.
+//!
+//! Stored as columns because every question reads a few of them over many rows: a replay touches the
+//! action, address and size of a million events and nothing else. 29 bytes per event while one stream
+//! is used and no metadata is set; the other columns exist only from their first unusual value on.
+
+use super::{Column, DeviceId, MetaId, PoolId, StackId, StrId, StreamId};
+
+/// What an event did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Action {
+    /// A block was handed to the program. The size is what was asked for, not rounded.
+    Alloc,
+    /// The program let a block go.
+    FreeRequested,
+    /// The block went back to its pool: at once, or when other streams had finished with it.
+    FreeCompleted,
+    /// Memory was taken from the driver.
+    SegmentAlloc,
+    /// Memory was given back to the driver.
+    SegmentFree,
+    /// Part of an expandable segment was backed with memory.
+    SegmentMap,
+    /// Part of an expandable segment was given back.
+    SegmentUnmap,
+    /// An earlier snapshot was taken. The size is the active bytes at that time.
+    Snapshot,
+    /// An allocation failed. The size is the rounded request; the address column holds the bytes
+    /// that the driver had free.
+    Oom,
+    /// The program attached a note to a block.
+    Annotate,
+    /// A mark of the nightlies of mid-2024; annotations took its place.
+    UserDefined,
+    /// NPU: the next `segment_alloc` and `alloc` describe a workspace as it was at the end.
+    WorkspaceSnapshot,
+    /// An action that this version does not know, or none. Changes no memory.
+    #[default]
+    Unknown,
+}
+
+impl Action {
+    /// Every action, in the order of their numbers.
+    pub const ALL: [Self; 13] = [
+        Self::Alloc,
+        Self::FreeRequested,
+        Self::FreeCompleted,
+        Self::SegmentAlloc,
+        Self::SegmentFree,
+        Self::SegmentMap,
+        Self::SegmentUnmap,
+        Self::Snapshot,
+        Self::Oom,
+        Self::Annotate,
+        Self::UserDefined,
+        Self::WorkspaceSnapshot,
+        Self::Unknown,
+    ];
+
+    /// The word PyTorch writes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Alloc => "alloc",
+            Self::FreeRequested => "free_requested",
+            Self::FreeCompleted => "free_completed",
+            Self::SegmentAlloc => "segment_alloc",
+            Self::SegmentFree => "segment_free",
+            Self::SegmentMap => "segment_map",
+            Self::SegmentUnmap => "segment_unmap",
+            Self::Snapshot => "snapshot",
+            Self::Oom => "oom",
+            Self::Annotate => "annotate",
+            Self::UserDefined => "user_defined",
+            Self::WorkspaceSnapshot => "workspace_snapshot",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The strings that an event may carry beside its numbers. Most events share one row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Meta {
+    /// The compiled region, e.g. `Torch-Compiled Region: 0/0`. Empty for PyTorch's `N/A`.
+    pub compile_context: StrId,
+    /// What `_set_memory_metadata` was given, or the text of an `annotate` event.
+    pub user_metadata: StrId,
+    /// PyTorch's own mark, e.g. `mallocWithAddress`.
+    pub internal_metadata: StrId,
+    /// What the profiler took the allocation for.
+    pub category: StrId,
+    /// The forward traceback of anomaly mode, its chunks joined.
+    pub forward: StrId,
+    /// The word of an action that this version does not know.
+    pub unknown_action: StrId,
+}
+
+/// One row of an [`EventTable`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub action: Action,
+    /// Address of the block or segment; for [`Action::Oom`] the bytes that the driver had free.
+    pub addr: u64,
+    /// Bytes; what they count depends on the action.
+    pub size: u64,
+    /// Microseconds since the Unix epoch; [`EventTable::NO_TIME`] where the writer has no clock.
+    pub time_us: i64,
+    /// Where in the program.
+    pub stack: StackId,
+    /// Stream of the block.
+    pub stream: StreamId,
+    /// Pool of the block.
+    pub pool: PoolId,
+    /// What else was attached.
+    pub meta: MetaId,
+}
+
+/// The events of one device in trace order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventTable {
+    pub(crate) action: Vec<Action>,
+    pub(crate) addr: Vec<u64>,
+    pub(crate) size: Vec<u64>,
+    pub(crate) time_us: Vec<i64>,
+    pub(crate) stack: Vec<StackId>,
+    pub(crate) stream: Column<StreamId>,
+    pub(crate) pool: Column<PoolId>,
+    pub(crate) meta: Column<MetaId>,
+    pub(crate) reordered: bool,
+}
+
+impl EventTable {
+    /// The time of an event whose writer has no clock (NPU, PyTorch before 2.2).
+    pub const NO_TIME: i64 = i64::MIN;
+
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.action.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.action.is_empty()
+    }
+
+    /// One event; a default one past the end.
+    #[inline]
+    pub fn get(&self, row: usize) -> Event {
+        let Some(&action) = self.action.get(row) else {
+            return Event { time_us: Self::NO_TIME, ..Event::default() };
+        };
+        Event {
+            action,
+            addr: self.addr[row],
+            size: self.size[row],
+            time_us: self.time_us[row],
+            stack: self.stack[row],
+            stream: self.stream.get(row),
+            pool: self.pool.get(row),
+            meta: self.meta.get(row),
+        }
+    }
+
+    /// All events in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
+        (0..self.len()).map(|row| self.get(row))
+    }
+
+    /// The action of every event.
+    pub fn actions(&self) -> &[Action] {
+        &self.action
+    }
+
+    /// The address of every event.
+    pub fn addrs(&self) -> &[u64] {
+        &self.addr
+    }
+
+    /// The size of every event.
+    pub fn sizes(&self) -> &[u64] {
+        &self.size
+    }
+
+    /// The time of an event, if its writer had a clock.
+    pub fn time_us(&self, row: usize) -> Option<i64> {
+        self.time_us.get(row).copied().filter(|&time| time != Self::NO_TIME)
+    }
+
+    /// Adds an event at the end.
+    #[inline]
+    pub fn push(&mut self, event: &Event) {
+        let row = self.action.len();
+        self.action.push(event.action);
+        self.addr.push(event.addr);
+        self.size.push(event.size);
+        self.time_us.push(event.time_us);
+        self.stack.push(event.stack);
+        self.stream.set(row, event.stream);
+        self.pool.set(row, event.pool);
+        self.meta.set(row, event.meta);
+    }
+
+    /// Where time first goes back by more than `least` microseconds, and by how much.
+    pub(crate) fn first_jump_back(&self, least: i64) -> Option<(usize, i64)> {
+        let steps = self.time_us.windows(2).enumerate();
+        let mut back = steps.map(|(row, pair)| (row + 1, pair[0].saturating_sub(pair[1])));
+        back.find(|&(_, back)| back > least).filter(|_| self.time_us.iter().all(|&time| time != Self::NO_TIME))
+    }
+
+    /// Puts the events in the order of their times; those of the same time stay as they are.
+    pub(crate) fn sort_by_time(&mut self) {
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.sort_by_key(|&row| self.time_us[row as usize]);
+        let mut sorted = Self::default();
+        for row in order {
+            sorted.push(&self.get(row as usize));
+        }
+        *self = Self { reordered: true, ..sorted };
+    }
+
+    /// Whether the file has the events in another order: the ring was resized while recording.
+    pub fn is_reordered(&self) -> bool {
+        self.reordered
+    }
+
+    /// Takes off the rows from `at` on.
+    pub(crate) fn split_off(&mut self, at: usize) -> Self {
+        Self {
+            action: self.action.split_off(at),
+            addr: self.addr.split_off(at),
+            size: self.size.split_off(at),
+            time_us: self.time_us.split_off(at),
+            stack: self.stack.split_off(at),
+            stream: self.stream.split_off(at),
+            pool: self.pool.split_off(at),
+            meta: self.meta.split_off(at),
+            reordered: self.reordered,
+        }
+    }
+
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.action.shrink_to_fit();
+        self.addr.shrink_to_fit();
+        self.size.shrink_to_fit();
+        self.time_us.shrink_to_fit();
+        self.stack.shrink_to_fit();
+        self.stream.shrink_to_fit();
+        self.pool.shrink_to_fit();
+        self.meta.shrink_to_fit();
+    }
+}
+
+/// The trace of one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Which device.
+    pub device: DeviceId,
+    /// What happened on it.
+    pub events: EventTable,
+}

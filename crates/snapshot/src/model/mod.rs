@@ -1,0 +1,21 @@
+//! The tables of a snapshot, one file each.
+
+mod annotation;
+mod column;
+mod event;
+mod ids;
+mod segment;
+mod settings;
+mod snapshot;
+mod stack;
+mod strings;
+
+pub use annotation::{Annotation, Stage};
+pub use column::Column;
+pub use event::{Action, Event, EventTable, Meta, Trace};
+pub use ids::{DeviceId, EventIdx, FrameId, MetaId, PoolId, StackId, StrId, StreamId};
+pub use segment::{Block, BlockState, BlockTable, Segment, SegmentKind};
+pub use settings::Settings;
+pub use snapshot::{Damage, Pool, Snapshot};
+pub use stack::{Frame, Fx, StackTable};
+pub use strings::StringTable;

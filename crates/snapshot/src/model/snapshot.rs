@@ -1,0 +1,106 @@
+//! What one file says.
+
+use super::{
+    Annotation, BlockTable, DeviceId, EventTable, Frame, Meta, MetaId, PoolId, Segment, Settings, StackId, StackTable,
+    StrId, StreamId, StringTable, Trace,
+};
+
+/// A pool's two numbers. `(0, 0)` is the default pool, `(0, n)` a `MemPool`, `(n, 0)` a CUDA graph's.
+pub type Pool = (i64, i64);
+
+/// Where and why reading stopped before the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Byte offset into the unpacked file.
+    pub offset: u64,
+    /// What is wrong there.
+    pub reason: String,
+}
+
+/// A memory snapshot as read: the history and the final state of every device, with the tables that
+/// they refer to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// The input format in words, outermost packing first, e.g. `gzip, pickle 4`.
+    pub format: String,
+    /// All text.
+    pub strings: StringTable,
+    /// All stacks.
+    pub stacks: StackTable,
+    /// Raw stream handles.
+    pub streams: Vec<u64>,
+    /// Pools that segments and events name; row 0 is unknown, row 1 is the default pool.
+    pub pools: Vec<Pool>,
+    /// Rows that [`EventTable`] refers to; row 0 has nothing set.
+    pub metas: Vec<Meta>,
+    /// Traces that have events, by device.
+    pub traces: Vec<Trace>,
+    /// Final state, by device and address.
+    pub segments: Vec<Segment>,
+    /// The blocks of `segments`.
+    pub blocks: BlockTable,
+    /// `record_function` marks in the file's order.
+    pub annotations: Vec<Annotation>,
+    /// Allocator settings.
+    pub settings: Settings,
+    /// Why reading stopped early, if it did.
+    pub damage: Option<Damage>,
+    /// What was odd and how it was read, in words.
+    pub warnings: Vec<String>,
+    /// Keys that this version does not know and left out.
+    pub unknown_keys: Vec<String>,
+}
+
+impl Snapshot {
+    /// Text of a string id.
+    pub fn text(&self, id: StrId) -> &str {
+        self.strings.get(id)
+    }
+
+    /// The frames of a stack, innermost first.
+    pub fn frames(&self, stack: StackId) -> impl ExactSizeIterator<Item = Frame> + '_ {
+        self.stacks.get(stack).iter().map(|&frame| self.stacks.frame(frame))
+    }
+
+    /// The two numbers of a pool; `None` where the file names none.
+    pub fn pool(&self, id: PoolId) -> Option<Pool> {
+        if id == PoolId::UNKNOWN { None } else { self.pools.get(id.index()).copied() }
+    }
+
+    /// The raw handle of a stream.
+    pub fn stream(&self, id: StreamId) -> u64 {
+        self.streams.get(id.index()).copied().unwrap_or_default()
+    }
+
+    /// The strings attached to an event.
+    pub fn meta(&self, id: MetaId) -> Meta {
+        self.metas.get(id.index()).copied().unwrap_or_default()
+    }
+
+    /// The trace of a device, if it has events.
+    pub fn trace(&self, device: DeviceId) -> Option<&EventTable> {
+        let at = self.traces.binary_search_by_key(&device, |trace| trace.device).ok()?;
+        self.traces.get(at).map(|trace| &trace.events)
+    }
+
+    /// The final segments of a device, by address.
+    pub fn segments_of(&self, device: DeviceId) -> &[Segment] {
+        let start = self.segments.partition_point(|segment| segment.device < device);
+        let end = self.segments.partition_point(|segment| segment.device <= device);
+        self.segments.get(start..end).unwrap_or_default()
+    }
+
+    /// Devices that have a trace or segments, in order.
+    pub fn devices(&self) -> Vec<DeviceId> {
+        let traced = self.traces.iter().map(|trace| trace.device);
+        let mut devices: Vec<_> = traced.chain(self.segments.iter().map(|segment| segment.device)).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    }
+
+    /// Whether the file holds no event and no segment.
+    pub fn is_empty(&self) -> bool {
+        self.traces.is_empty() && self.segments.is_empty()
+    }
+}

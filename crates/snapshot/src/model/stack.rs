@@ -1,0 +1,100 @@
+//! Call stacks: frames, and the lists of frames that make stacks.
+//!
+//! Frames and stacks are interned by value. A real file of 19 936 events holds 12 664 frame lists and
+//! only 226 distinct stacks, so events carry a [`StackId`] and comparing stacks is comparing numbers.
+//! Stacks lie end to end in one buffer of frame ids, innermost frame first, as PyTorch writes them.
+
+use super::{FrameId, StackId, StrId};
+
+/// One line of a call stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Function name, or a demangled C++ signature.
+    pub name: StrId,
+    /// File path; `??` for C++ code without debug information.
+    pub file: StrId,
+    /// Line number; 0 where it is not known.
+    pub line: u32,
+    /// What `torch.fx` knows of this frame; 0 for nothing. A row of [`StackTable::fx`] plus one.
+    pub fx: u32,
+}
+
+/// What `augment_with_fx_traces=True` adds to a frame of generated code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Fx {
+    /// Kind of graph node.
+    pub op: StrId,
+    /// Name of the graph node.
+    pub name: StrId,
+    /// What the node calls.
+    pub target: StrId,
+    /// The lines of the model that the node was traced from.
+    pub original_trace: StrId,
+}
+
+/// Distinct frames and distinct stacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackTable {
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) fx: Vec<Fx>,
+    pub(crate) ends: Vec<usize>,
+    pub(crate) lists: Vec<FrameId>,
+}
+
+impl Default for StackTable {
+    /// The two stacks that are always there: absent, and empty.
+    fn default() -> Self {
+        Self { frames: Vec::new(), fx: Vec::new(), ends: vec![0, 0], lists: Vec::new() }
+    }
+}
+
+impl StackTable {
+    /// The frames of a stack, innermost first.
+    #[inline]
+    pub fn get(&self, id: StackId) -> &[FrameId] {
+        let row = id.index();
+        let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(usize::MAX) };
+        self.ends.get(row).and_then(|&end| self.lists.get(start..end)).unwrap_or_default()
+    }
+
+    /// A frame; an empty one for an id from elsewhere.
+    #[inline]
+    pub fn frame(&self, id: FrameId) -> Frame {
+        self.frames.get(id.index()).copied().unwrap_or_default()
+    }
+
+    /// What `torch.fx` knows of a frame.
+    pub fn fx(&self, frame: Frame) -> Option<Fx> {
+        let row = frame.fx.checked_sub(1)?;
+        self.fx.get(row as usize).copied()
+    }
+
+    /// Number of distinct stacks that have frames.
+    pub fn len(&self) -> usize {
+        self.ends.len() - 2
+    }
+
+    /// Whether no stack has frames.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of distinct frames.
+    pub fn frame_count(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Adds a frame without looking whether it is there already.
+    pub(crate) fn push_frame(&mut self, frame: Frame) -> FrameId {
+        self.frames.push(frame);
+        FrameId::from_index(self.frames.len() - 1)
+    }
+
+    /// Adds a stack without looking whether it is there already.
+    pub(crate) fn push_stack(&mut self, frames: &[FrameId]) -> StackId {
+        let id = StackId::from_index(self.ends.len());
+        self.lists.extend_from_slice(frames);
+        self.ends.push(self.lists.len());
+        id
+    }
+}

@@ -1,0 +1,53 @@
+//! All text of a snapshot, each distinct string once.
+//!
+//! PyTorch writes every frame's name and file afresh (68 distinct files stored 3158 times in one real
+//! recording), so strings are interned by value. They lie end to end in one buffer: two allocations
+//! however many strings there are, and Arrow takes the buffers as they are.
+
+use super::StrId;
+
+/// Distinct strings, numbered in order of first appearance. [`StrId::EMPTY`] is always there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StringTable {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Default for StringTable {
+    fn default() -> Self {
+        Self { text: String::new(), ends: vec![0] }
+    }
+}
+
+impl StringTable {
+    /// The text of `id`; empty for an id from elsewhere.
+    #[inline]
+    pub fn get(&self, id: StrId) -> &str {
+        let row = id.index();
+        let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(usize::MAX) };
+        self.ends.get(row).and_then(|&end| self.text.get(start..end)).unwrap_or_default()
+    }
+
+    /// Number of strings.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Never: the empty text is always there.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// All strings in order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|row| self.get(StrId::from_index(row)))
+    }
+
+    /// Adds a string without looking whether it is there already.
+    pub fn push(&mut self, text: &str) -> StrId {
+        let id = StrId::from_index(self.ends.len());
+        self.text.push_str(text);
+        self.ends.push(self.text.len());
+        id
+    }
+}

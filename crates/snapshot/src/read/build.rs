@@ -1,0 +1,343 @@
+//! The top-level value into a [`Snapshot`].
+
+use super::ReadError;
+use super::keys::Key;
+use super::objects::{Items, Objects, Run};
+use super::oddities::Oddity;
+use super::rows::{NO_ADDR, RawSegment, Tables};
+use super::value::{RowKind, Value};
+use crate::model::{Annotation, BlockTable, DeviceId, EventTable, Settings, Snapshot, StrId, Trace};
+
+/// So many unknown keys are named; more only if somebody means to fill the screen.
+const MAX_UNKNOWN_KEYS: usize = 32;
+
+/// Threads may record a few microseconds out of order. A ring that was resized while recording is
+/// written in the wrong order altogether.
+const JUMP_BACK_US: i64 = 10_000;
+
+/// Makes the snapshot, or says what the file holds instead.
+pub(super) fn build(top: Option<Value>, objects: &Objects, tables: Tables) -> Result<Snapshot, ReadError> {
+    let mut build = Build { objects, tables, traces: Vec::new(), segments: Vec::new(), snapshot: Snapshot::default() };
+    match top {
+        Some(top @ Value::Dict(_)) => {
+            let items = objects.dict(top).map(|dict| dict.items.as_slice()).unwrap_or_default();
+            build.top_level(items)?;
+        }
+        // `torch.cuda.memory_snapshot()`: the segments alone.
+        Some(Value::EmptyList { .. }) => {}
+        Some(top @ Value::List(_)) if objects.list(top).is_some_and(|list| list.runs(RowKind::Segment).is_some()) => {
+            build.segment_list(top, None);
+        }
+        Some(top) => return Err(build.not_a_snapshot(top)),
+        None => return Err(ReadError::NothingIntact),
+    }
+    Ok(build.finish())
+}
+
+struct Build<'a> {
+    objects: &'a Objects,
+    tables: Tables,
+    /// Which rows of the event table make which trace.
+    traces: Vec<(DeviceId, Vec<Run>)>,
+    segments: Vec<RawSegment>,
+    snapshot: Snapshot,
+}
+
+impl Build<'_> {
+    fn top_level(&mut self, items: &[Value]) -> Result<(), ReadError> {
+        let mut is_snapshot = false;
+        for pair in items.chunks_exact(2) {
+            let (Value::Str(text), value) = (pair[0], pair[1]) else { continue };
+            match Key::of(text) {
+                Some(Key::Segments) => self.segment_list(value, None),
+                Some(Key::DeviceTraces | Key::Traces) => self.trace_lists(value),
+                Some(Key::HostSegments) => self.segment_list(value, Some(DeviceId::HOST)),
+                Some(Key::HostTraces) => self.trace(DeviceId::HOST, value),
+                Some(Key::AllocatorSettings) => {
+                    self.snapshot.settings = settings(self.objects, &self.tables, value);
+                    continue;
+                }
+                Some(Key::ExternalAnnotations) => {
+                    self.annotations(value);
+                    continue;
+                }
+                _ => {
+                    if self.snapshot.unknown_keys.len() < MAX_UNKNOWN_KEYS {
+                        self.snapshot.unknown_keys.push(self.tables.strings.table.get(text).to_owned());
+                    }
+                    continue;
+                }
+            }
+            is_snapshot = true;
+        }
+        if is_snapshot {
+            return Ok(());
+        }
+        let keys: Vec<_> = items
+            .chunks_exact(2)
+            .filter_map(|pair| match pair[0] {
+                Value::Str(text) => Some(format!("`{}`", shortened(self.tables.strings.table.get(text)))),
+                _ => None,
+            })
+            .take(6)
+            .collect();
+        Err(ReadError::NotASnapshot(format!("a dictionary with the keys {}", keys.join(", "))))
+    }
+
+    fn not_a_snapshot(&self, top: Value) -> ReadError {
+        let what = match top {
+            Value::EmptyDict { .. } => "an empty dictionary".to_owned(),
+            Value::List(_) | Value::Stack { .. } => "a list, but not of segments".to_owned(),
+            Value::Tuple(_) | Value::Pair(_) => "a tuple".to_owned(),
+            Value::Str(text) => format!("the text \"{}\"", shortened(self.tables.strings.table.get(text))),
+            Value::Row(..) => "a single entry of a snapshot".to_owned(),
+            _ => "a single value".to_owned(),
+        };
+        ReadError::NotASnapshot(what)
+    }
+
+    fn segment_list(&mut self, value: Value, device: Option<DeviceId>) {
+        let Some(list) = self.objects.list(value) else { return };
+        let mut rows = Vec::new();
+        match &list.items {
+            Items::Rows { kind: RowKind::Segment, runs } => rows.extend(runs.iter().flat_map(|run| run.rows())),
+            Items::Rows { .. } => self.tables.oddities.note(Oddity::NotABlock),
+            Items::Values(values) => {
+                for value in values {
+                    match value {
+                        Value::Row(RowKind::Segment, row) => rows.push(*row),
+                        _ => self.tables.oddities.note(Oddity::NotABlock),
+                    }
+                }
+            }
+        }
+        for row in rows {
+            let Some(raw) = self.tables.segments.get_mut(row as usize) else { continue };
+            // A segment taken once is gone, so references to it cannot multiply memory.
+            let blocks = std::mem::replace(&mut raw.blocks, Value::HugeInt);
+            if blocks == Value::HugeInt {
+                self.tables.oddities.note(Oddity::Repeated);
+                continue;
+            }
+            let mut segment = std::mem::take(&mut raw.segment);
+            if let Some(device) = device {
+                segment.device = device;
+            }
+            self.segments.push(RawSegment { segment, blocks });
+        }
+    }
+
+    fn trace_lists(&mut self, value: Value) {
+        let Some(list) = self.objects.list(value) else { return };
+        match &list.items {
+            // Events directly where a list per device belongs.
+            Items::Rows { kind: RowKind::Event, .. } => self.trace(DeviceId(0), value),
+            Items::Rows { .. } => self.tables.oddities.note(Oddity::NotAnEvent),
+            Items::Values(values) => {
+                for (device, &value) in values.iter().enumerate() {
+                    self.trace(DeviceId(i32::try_from(device).unwrap_or(i32::MAX)), value);
+                }
+            }
+        }
+    }
+
+    fn trace(&mut self, device: DeviceId, value: Value) {
+        let Some(list) = self.objects.list(value) else {
+            if !matches!(value, Value::EmptyList { .. } | Value::None) {
+                self.tables.oddities.note(Oddity::NotAnEvent);
+            }
+            return;
+        };
+        let runs = match &list.items {
+            Items::Rows { kind: RowKind::Event, runs } => runs.clone(),
+            Items::Rows { .. } => {
+                self.tables.oddities.note(Oddity::NotAnEvent);
+                return;
+            }
+            Items::Values(values) => {
+                let mut runs = Vec::new();
+                for value in values {
+                    match value {
+                        Value::Row(RowKind::Event, row) => runs.push(Run { start: *row, len: 1 }),
+                        _ => self.tables.oddities.note(Oddity::NotAnEvent),
+                    }
+                }
+                runs
+            }
+        };
+        if !runs.is_empty() {
+            self.traces.push((device, runs));
+        }
+    }
+
+    fn annotations(&mut self, value: Value) {
+        let Some(list) = self.objects.list(value) else { return };
+        let Some(runs) = list.runs(RowKind::Annotation) else { return };
+        let all: &[Annotation] = &self.tables.annotations;
+        let rows = runs.iter().flat_map(|run| run.rows());
+        let rows = rows.take(all.len()).filter_map(|row| all.get(row as usize)).copied();
+        self.snapshot.annotations.extend(rows);
+    }
+
+    fn finish(mut self) -> Snapshot {
+        self.gather_events();
+        self.gather_blocks();
+        let Self { tables, mut snapshot, .. } = self;
+        snapshot.strings = tables.strings.table;
+        snapshot.stacks = tables.stacks.table;
+        snapshot.streams = tables.streams.rows;
+        snapshot.pools = tables.pools.rows;
+        snapshot.metas = tables.metas.rows;
+        snapshot.warnings.extend(tables.oddities.into_warnings());
+        snapshot
+    }
+
+    /// Gives each device its part of the event table. Nearly always the parts follow each other in
+    /// the table; then they are cut off its end one by one, and a single device takes it whole.
+    fn gather_events(&mut self) {
+        let mut table = std::mem::take(&mut self.tables.events);
+        self.traces.sort_by_key(|(device, _)| *device);
+        let mut by_start: Vec<usize> = (0..self.traces.len()).collect();
+        let start_of = |trace: &usize| self.traces[*trace].1.first().map_or(0, |run| run.start);
+        by_start.sort_by_key(start_of);
+        let in_order = self.traces.iter().all(|(_, runs)| runs.len() == 1)
+            && by_start.windows(2).all(|pair| {
+                let (earlier, later) = (self.traces[pair[0]].1[0], self.traces[pair[1]].1[0]);
+                earlier.rows().end <= later.start
+            });
+        let mut traces = Vec::new();
+        if in_order {
+            for &trace in by_start.iter().rev() {
+                let (device, ref runs) = self.traces[trace];
+                let rows = runs[0].rows();
+                // Events that belong to no trace may follow.
+                drop(table.split_off((rows.end as usize).min(table.len())));
+                let events = if rows.start == 0 { std::mem::take(&mut table) } else { table.split_off(rows.start as usize) };
+                traces.push(Trace { device, events });
+            }
+        } else {
+            let mut budget = table.len();
+            for (device, runs) in &self.traces {
+                let mut events = EventTable::default();
+                for row in runs.iter().flat_map(|run| run.rows()) {
+                    if budget == 0 {
+                        self.tables.oddities.note(Oddity::Repeated);
+                        break;
+                    }
+                    budget -= 1;
+                    events.push(&table.get(row as usize));
+                }
+                traces.push(Trace { device: *device, events });
+            }
+        }
+        traces.retain(|trace| !trace.events.is_empty());
+        traces.sort_by_key(|trace| trace.device);
+        for Trace { device, events } in &mut traces {
+            if let Some((row, back)) = events.first_jump_back(JUMP_BACK_US) {
+                events.sort_by_time();
+                self.snapshot.warnings.push(format!(
+                    "device {device}: time went back by {back} µs at event {row}: was max_entries changed while recording? \
+                     The events are put in the order of their times"
+                ));
+            }
+            events.shrink_to_fit();
+        }
+        self.snapshot.traces = traces;
+    }
+
+    /// Puts the blocks of each segment together, by address, and fills in what old files leave out.
+    fn gather_blocks(&mut self) {
+        self.segments.sort_by_key(|raw| (raw.segment.device, raw.segment.addr));
+        let source = std::mem::take(&mut self.tables.blocks);
+        let mut blocks = BlockTable::default();
+        let mut budget = source.len();
+        for RawSegment { mut segment, blocks: list } in std::mem::take(&mut self.segments) {
+            let start = blocks.len();
+            let runs = self.objects.list(list).and_then(|list| list.runs(RowKind::Block));
+            if runs.is_none() && !matches!(list, Value::EmptyList { .. } | Value::None) {
+                self.tables.oddities.note(Oddity::NotABlock);
+            }
+            let mut rows: Vec<_> = Vec::new();
+            for row in runs.unwrap_or_default().iter().flat_map(|run| run.rows()) {
+                if budget == 0 {
+                    self.tables.oddities.note(Oddity::Repeated);
+                    break;
+                }
+                budget -= 1;
+                rows.push(source.get(row as usize));
+            }
+            let mut next = segment.addr;
+            for block in &mut rows {
+                if block.addr == NO_ADDR {
+                    block.addr = next;
+                }
+                next = block.addr.wrapping_add(block.size);
+            }
+            if !rows.is_sorted_by_key(|block| block.addr) {
+                rows.sort_by_key(|block| block.addr);
+            }
+            let sum = rows.iter().fold(0_u64, |sum, block| sum.saturating_add(block.size));
+            if segment.total_size == 0 {
+                segment.total_size = sum;
+            } else if sum != segment.total_size {
+                self.tables.oddities.note(Oddity::BlockSum);
+            }
+            for block in rows {
+                blocks.push(block);
+            }
+            segment.blocks = start as u32..blocks.len() as u32;
+            self.snapshot.segments.push(segment);
+        }
+        self.snapshot.blocks = blocks;
+    }
+}
+
+/// `allocator_settings`, by name.
+fn settings(objects: &Objects, tables: &Tables, value: Value) -> Settings {
+    let mut settings = Settings::default();
+    let text = |id: StrId| tables.strings.table.get(id);
+    let pairs = |value: Value| objects.dict(value).map(|dict| dict.items.chunks_exact(2)).into_iter().flatten();
+    for pair in pairs(value) {
+        let (Value::Str(name), value) = (pair[0], pair[1]) else { continue };
+        match (text(name), value) {
+            ("max_split_size", Value::Int(n)) => settings.max_split_size = u64::try_from(n).ok(),
+            ("expandable_segments", Value::Bool(on)) => settings.expandable_segments = on,
+            ("roundup_power2_divisions", divisions) => {
+                for pair in pairs(divisions) {
+                    if let (Value::Str(class), Value::Int(n)) = (pair[0], pair[1])
+                        && let (Ok(class), Ok(n)) = (text(class).parse(), u64::try_from(n))
+                    {
+                        settings.roundup_divisions.push((class, n));
+                    }
+                }
+                settings.roundup_divisions.sort_unstable();
+            }
+            _ => {}
+        }
+        let shown = match value {
+            Value::Str(id) => text(id).to_owned(),
+            Value::Int(n) => n.to_string(),
+            Value::UInt(n) => n.to_string(),
+            Value::Float(n) => n.to_string(),
+            Value::Bool(on) => on.to_string(),
+            Value::Dict(_) => pairs(value)
+                .filter_map(|pair| match (pair[0], pair[1]) {
+                    (Value::Str(name), Value::Int(n)) => Some(format!("{}:{n}", text(name))),
+                    _ => None,
+                })
+                .collect::<Vec<_>>()
+                .join(","),
+            _ => continue,
+        };
+        settings.all.push((text(name).to_owned(), shown));
+    }
+    settings
+}
+
+fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(40).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}

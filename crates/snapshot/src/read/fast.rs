@@ -1,0 +1,251 @@
+//! Trace events straight from bytes to columns.
+//!
+//! Nearly all of a snapshot is events, and every writer of today spells them alike: a dictionary
+//! whose keys are memo references, with integers, shared strings and a list of frame references as
+//! values. This path reads such an event in one go, without decoding operations one by one and
+//! without a stack. The first thing it does not expect makes it give up and leave the event, from
+//! its first byte on, to the general path: the result is the same either way, only slower.
+
+use vramscope_pickle::opcode::*;
+
+use super::keys::{self, Key};
+use super::machine::Machine;
+use super::value::{NO_MEMO, RowKind, Value};
+use crate::model::{Event, EventTable, Meta, PoolId, StackId, StrId};
+
+/// A cursor that never reads past its input.
+#[derive(Clone, Copy)]
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    #[inline]
+    fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let chunk = *self.bytes.get(self.at..)?.first_chunk()?;
+        self.at += N;
+        Some(chunk)
+    }
+
+    #[inline]
+    fn slice(&mut self, len: usize) -> Option<&'a [u8]> {
+        let slice = self.bytes.get(self.at..)?.get(..len)?;
+        self.at += len;
+        Some(slice)
+    }
+
+    /// The memo number of a `BINGET` or `LONG_BINGET`.
+    #[inline]
+    fn reference(&mut self, opcode: u8) -> Option<u32> {
+        match opcode {
+            LONG_BINGET => self.take().map(u32::from_le_bytes),
+            BINGET => self.byte().map(u32::from),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn int(&mut self) -> Option<i64> {
+        match self.byte()? {
+            BININT1 => self.byte().map(i64::from),
+            BININT2 => self.take().map(|n| u16::from_le_bytes(n).into()),
+            BININT => self.take().map(|n| i32::from_le_bytes(n).into()),
+            LONG1 => {
+                let len = self.byte()?;
+                let word = u64::from_le_bytes(*self.bytes.get(self.at..)?.first_chunk()?);
+                self.at += usize::from(len);
+                if !(1..=8).contains(&len) {
+                    return None;
+                }
+                let unused = 64 - 8 * u32::from(len);
+                Some((word << unused) as i64 >> unused)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Machine {
+    /// Reads the event that begins with the `EMPTY_DICT` at `start`; the end of it, or `None` if it
+    /// is anything but an event in the usual spelling, all of it here.
+    #[inline]
+    pub(super) fn fast_event(&mut self, bytes: &[u8], start: usize, offset: u64) -> Option<usize> {
+        self.offset = offset;
+        let memo_len = self.memo.len();
+        let end = self.try_event(bytes, start);
+        if end.is_none() {
+            self.memo.truncate(memo_len);
+        }
+        end
+    }
+
+    #[inline]
+    fn try_event(&mut self, bytes: &[u8], start: usize) -> Option<usize> {
+        let mut cursor = Cursor { bytes, at: start + 1 };
+        let memo = self.fast_memo_number(&mut cursor)?;
+        self.fast_put(memo, Value::EmptyDict { memo });
+        if cursor.byte()? != MARK {
+            return None;
+        }
+        let mut event = Event { time_us: EventTable::NO_TIME, ..Event::default() };
+        let mut meta = Meta::default();
+        let mut has_action = false;
+        loop {
+            let opcode = cursor.byte()?;
+            if opcode == SETITEMS {
+                break;
+            }
+            let key = cursor.reference(opcode)?;
+            match Key::of(self.memo.get_str(key)?)? {
+                Key::Action => {
+                    let opcode = cursor.byte()?;
+                    let text = self.memo.get_str(cursor.reference(opcode)?)?;
+                    event.action = keys::action(text)?;
+                    has_action = true;
+                }
+                Key::Addr | Key::DeviceFree => event.addr = cursor.int()? as u64,
+                Key::Size => {
+                    let size = Value::Int(cursor.int()?);
+                    event.size = self.tables.size(size);
+                }
+                Key::Stream => {
+                    let handle = cursor.int()? as u64;
+                    event.stream = self.tables.streams.stream(handle);
+                }
+                Key::TimeUs => event.time_us = cursor.int()?,
+                Key::CompileContext => meta.compile_context = self.fast_text(&mut cursor)?,
+                Key::UserMetadata => meta.user_metadata = self.fast_text(&mut cursor)?,
+                Key::PoolId => event.pool = self.fast_pool(&mut cursor)?,
+                Key::Frames => event.stack = self.fast_stack(&mut cursor)?,
+                _ => return None,
+            }
+        }
+        if !has_action {
+            return None;
+        }
+        event.meta = self.tables.meta(meta);
+        let value = Value::Row(RowKind::Event, self.tables.events.len() as u32);
+        self.push(value).ok()?;
+        self.tables.events.push(&event);
+        self.fast_put(memo, value);
+        Some(cursor.at)
+    }
+
+    /// A string, fresh or by reference.
+    #[inline]
+    fn fast_text(&mut self, cursor: &mut Cursor<'_>) -> Option<StrId> {
+        let opcode = cursor.byte()?;
+        if opcode != SHORT_BINUNICODE {
+            return self.memo.get_str(cursor.reference(opcode)?);
+        }
+        let len = cursor.byte()?;
+        let text = cursor.slice(len.into())?;
+        let id = if text == b"N/A" { keys::NOT_COMPILED } else { self.tables.strings.intern(text) };
+        let memo = self.fast_memo_number(cursor)?;
+        self.fast_put(memo, Value::Str(id));
+        Some(id)
+    }
+
+    /// A pool: a fresh tuple of two integers, or one by reference.
+    #[inline]
+    fn fast_pool(&mut self, cursor: &mut Cursor<'_>) -> Option<PoolId> {
+        let opcode = *cursor.bytes.get(cursor.at)?;
+        if matches!(opcode, BINGET | LONG_BINGET) {
+            cursor.at += 1;
+            return match self.memo.get(cursor.reference(opcode)?.into())? {
+                Value::Pair(id) => Some(id),
+                _ => None,
+            };
+        }
+        let pool = (cursor.int()?, cursor.int()?);
+        if cursor.byte()? != TUPLE2 {
+            return None;
+        }
+        let id = self.tables.pools.pool(pool);
+        let memo = self.fast_memo_number(cursor)?;
+        self.fast_put(memo, Value::Pair(id));
+        Some(id)
+    }
+
+    /// A list of references to frames, or a reference to such a list.
+    #[inline]
+    fn fast_stack(&mut self, cursor: &mut Cursor<'_>) -> Option<StackId> {
+        let opcode = cursor.byte()?;
+        if opcode != EMPTY_LIST {
+            return match self.memo.get(cursor.reference(opcode)?.into())? {
+                Value::Stack { id, .. } => Some(id),
+                Value::EmptyList { .. } => Some(StackId::EMPTY),
+                _ => None,
+            };
+        }
+        let mut memo = self.fast_memo_number(cursor)?;
+        self.fast_put(memo, Value::EmptyList { memo });
+        self.frame_scratch.clear();
+        let opcode = cursor.byte()?;
+        let id = if opcode == MARK {
+            loop {
+                let opcode = cursor.byte()?;
+                if opcode == APPENDS {
+                    break;
+                }
+                let frame = self.memo.get_frame(cursor.reference(opcode)?)?;
+                self.frame_scratch.push(frame);
+            }
+            self.tables.stacks.intern(&self.frame_scratch)
+        } else {
+            let frame = self.memo.get_frame(cursor.reference(opcode)?)?;
+            if cursor.byte()? != APPEND {
+                return None;
+            }
+            self.tables.stacks.intern(&[frame])
+        };
+        // More than 1000 frames come in batches, which the general path puts together.
+        if *cursor.bytes.get(cursor.at)? == MARK {
+            return None;
+        }
+        if memo == NO_MEMO {
+            memo = self.fast_memo_number(cursor)?;
+        }
+        self.fast_put(memo, Value::Stack { id, memo });
+        Some(id)
+    }
+
+    /// The number that the value just read is memoised under: CPython does so at once, the C++
+    /// writer when a container is complete and only if it is used again.
+    #[inline]
+    fn fast_memo_number(&mut self, cursor: &mut Cursor<'_>) -> Option<u32> {
+        let opcode = *cursor.bytes.get(cursor.at)?;
+        let number = match opcode {
+            MEMOIZE => {
+                cursor.at += 1;
+                self.memo.len() as u32
+            }
+            BINPUT => {
+                cursor.at += 1;
+                cursor.byte()?.into()
+            }
+            LONG_BINPUT => {
+                cursor.at += 1;
+                u32::from_le_bytes(cursor.take()?)
+            }
+            _ => return Some(NO_MEMO),
+        };
+        // The general path has the same limit, and reports it.
+        (u64::from(number) <= self.offset).then_some(number)
+    }
+
+    #[inline]
+    fn fast_put(&mut self, memo: u32, value: Value) {
+        if memo != NO_MEMO {
+            self.memo.put(memo, value);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Bytes of any format, in chunks of any size, into a [`Snapshot`].
+
+mod build;
+mod fast;
+mod html;
+mod intern;
+mod json;
+mod keys;
+mod machine;
+mod objects;
+mod oddities;
+mod pickle;
+mod rows;
+mod sniff;
+mod unpack;
+mod value;
+
+use html::HtmlReader;
+use json::JsonReader;
+use machine::{Fault, Machine};
+use pickle::PickleReader;
+use sniff::Kind;
+use unpack::Packing;
+
+use crate::model::{Damage, Snapshot};
+
+/// Why there is no snapshot to show.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Zero bytes.
+    #[error("the file is empty (0 bytes). Was the program killed before `_dump_snapshot` had written it?")]
+    Empty,
+    /// The bytes are of another format, which is named.
+    #[error("not a memory snapshot: {0}")]
+    OtherFormat(String),
+    /// A pickle or JSON of something else, which is described.
+    #[error(
+        "not a memory snapshot: it holds {0}. vramscope reads what torch.cuda.memory._dump_snapshot() writes: \
+         a dictionary with `segments` and `device_traces`, or a list of segments"
+    )]
+    NotASnapshot(String),
+    /// The pickle wants code to run.
+    #[error(
+        "refused: the pickle wants to load {name} at byte {offset}. A memory snapshot is plain data; \
+         vramscope never runs code from a file. A model checkpoint or another object?"
+    )]
+    Refused {
+        /// What it wants.
+        name: String,
+        /// Where in the unpacked file.
+        offset: u64,
+    },
+    /// Damaged before anything useful was complete.
+    #[error("damaged at byte {offset}: {reason}; nothing before that is complete. Copy or record the file again")]
+    Damaged {
+        /// Where in the unpacked file.
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// Cut before anything was complete.
+    #[error("cut off before its first event or segment is complete. Copy or record the file again")]
+    NothingIntact,
+}
+
+/// Enough bytes to tell any format.
+const HEAD: usize = 1 << 10;
+
+/// Packings inside packings: somebody compressed a compressed file, not more.
+const MAX_LAYERS: usize = 3;
+
+/// Reads a snapshot that is pushed in chunks: [`feed`](Self::feed) any number of times, then
+/// [`finish`](Self::finish). The result does not depend on where the chunks are cut.
+///
+/// ```
+/// let mut reader = vramscope_snapshot::Reader::new();
+/// reader.feed(br#"{"segments": [], "device_"#)?;
+/// reader.feed(br#"traces": [[{"action": "alloc", "addr": 4096, "size": 3, "stream": 0}]]}"#)?;
+/// let snapshot = reader.finish()?;
+/// assert_eq!(snapshot.traces[0].events.len(), 1);
+/// # Ok::<_, vramscope_snapshot::ReadError>(())
+/// ```
+pub struct Reader {
+    layers: usize,
+    format: Vec<String>,
+    state: State,
+    damage: Option<Damage>,
+}
+
+enum State {
+    /// Too little has arrived to tell the format.
+    Head(Vec<u8>),
+    Pickle(Box<PickleReader>),
+    Json(Box<JsonReader>),
+    Html(Box<HtmlReader>, Box<Reader>),
+    Packed(Packing, Vec<u8>),
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Reader {
+    /// A reader of one file.
+    pub fn new() -> Self {
+        Self { layers: 0, format: Vec::new(), state: State::Head(Vec::new()), damage: None }
+    }
+
+    fn inner(layers: usize) -> Self {
+        Self { layers, ..Self::new() }
+    }
+
+    /// Takes the next bytes of the file. After an error the reader is of no more use.
+    pub fn feed(&mut self, chunk: &[u8]) -> Result<(), ReadError> {
+        if let State::Head(head) = &mut self.state {
+            head.extend_from_slice(chunk);
+            if head.len() < HEAD {
+                return Ok(());
+            }
+            let head = std::mem::take(head);
+            self.state = self.recognise(&head)?;
+            return self.feed_known(&head);
+        }
+        self.feed_known(chunk)
+    }
+
+    /// Whether the snapshot is complete: more bytes would not change it.
+    pub fn is_done(&self) -> bool {
+        self.damage.is_some()
+            || match &self.state {
+                State::Pickle(pickle) => pickle.machine.done,
+                State::Json(json) => json.machine.done,
+                State::Html(_, inner) => inner.is_done(),
+                State::Head(_) | State::Packed(..) => false,
+            }
+    }
+
+    fn recognise(&mut self, head: &[u8]) -> Result<State, ReadError> {
+        let state = match sniff::kind(head)? {
+            Kind::Pickle => {
+                let mut pickle = PickleReader::new();
+                // Protocol 1 has no mark of its own but writes empty containers in one byte.
+                pickle.machine.protocol = u8::from(matches!(head, [b'}' | b']', ..]));
+                State::Pickle(Box::new(pickle))
+            }
+            Kind::Json => State::Json(Box::new(JsonReader::new())),
+            Kind::Html | Kind::Packed(_) if self.layers >= MAX_LAYERS => {
+                return Err(ReadError::OtherFormat("it is packed into itself again and again".into()));
+            }
+            Kind::Html => {
+                self.format.push("html".into());
+                State::Html(Box::default(), Box::new(Self::inner(self.layers + 1)))
+            }
+            Kind::Packed(packing) => {
+                self.format.push(packing.name().into());
+                State::Packed(packing, Vec::new())
+            }
+        };
+        Ok(state)
+    }
+
+    fn feed_known(&mut self, chunk: &[u8]) -> Result<(), ReadError> {
+        if self.damage.is_some() {
+            return Ok(());
+        }
+        let (result, offset) = match &mut self.state {
+            State::Pickle(pickle) => (pickle.feed(chunk), pickle.offset),
+            State::Json(json) => (json.feed(chunk), json.offset),
+            State::Html(html, inner) => {
+                // The decoded text may end before the chunk does; the rest of the page is skipped.
+                let decoded = html.feed(chunk);
+                return inner.feed(decoded);
+            }
+            State::Packed(_, packed) => {
+                packed.extend_from_slice(chunk);
+                return Ok(());
+            }
+            State::Head(_) => return Ok(()),
+        };
+        match result {
+            Ok(()) => Ok(()),
+            Err(Fault::Refused(name)) => Err(ReadError::Refused { name, offset }),
+            Err(fault) => {
+                self.damage = Some(Damage { offset, reason: fault.to_string() });
+                Ok(())
+            }
+        }
+    }
+
+    /// The snapshot. Of a file that is cut or damaged it holds what is intact, and
+    /// [`Snapshot::damage`] says where that ends.
+    pub fn finish(mut self) -> Result<Snapshot, ReadError> {
+        if let State::Head(head) = &mut self.state {
+            let head = std::mem::take(head);
+            self.state = self.recognise(&head)?;
+            self.feed_known(&head)?;
+        }
+        match self.state {
+            State::Pickle(pickle) => {
+                let cut = if pickle.has_partial_operation() { "inside an operation" } else { "after an operation" };
+                let kind = dialect(&pickle.machine);
+                Self::close(pickle.machine, pickle.offset, cut, kind, self.format, self.damage)
+            }
+            State::Json(json) => {
+                Self::close(json.machine, json.offset, "inside a list", "json".into(), self.format, self.damage)
+            }
+            State::Html(html, inner) => {
+                if !html.found() {
+                    return Err(ReadError::OtherFormat(sniff::HTML_WITHOUT_SNAPSHOT.into()));
+                }
+                let complete = html.is_complete();
+                let mut snapshot = inner.finish()?;
+                if !complete && snapshot.damage.is_none() && snapshot.is_empty() {
+                    return Err(ReadError::NothingIntact);
+                }
+                snapshot.format = format!("{}, {}", self.format.join(", "), snapshot.format);
+                Ok(snapshot)
+            }
+            State::Packed(packing, packed) => {
+                let mut inner = Self::inner(self.layers + 1);
+                let broken = packing.unpack(&packed, |piece| {
+                    inner.feed(piece)?;
+                    Ok(!inner.is_done())
+                })?;
+                drop(packed);
+                let done = inner.is_done();
+                let mut snapshot = match (inner.finish(), &broken) {
+                    (Err(ReadError::Empty | ReadError::NothingIntact), Some(reason)) => {
+                        return Err(ReadError::Damaged { offset: 0, reason: reason.clone() });
+                    }
+                    (result, _) => result?,
+                };
+                if let (Some(reason), Some(damage), false) = (broken, &mut snapshot.damage, done) {
+                    damage.reason = reason;
+                }
+                snapshot.format = format!("{}, {}", self.format.join(", "), snapshot.format);
+                Ok(snapshot)
+            }
+            State::Head(_) => Err(ReadError::Empty),
+        }
+    }
+
+    fn close(
+        machine: Machine,
+        offset: u64,
+        cut: &str,
+        kind: String,
+        mut format: Vec<String>,
+        damage: Option<Damage>,
+    ) -> Result<Snapshot, ReadError> {
+        let done = machine.done;
+        let (top, objects, tables) = machine.into_top();
+        let damage = damage.or_else(|| (!done).then(|| Damage { offset, reason: format!("the file ends {cut}") }));
+        let result = build::build(top, &objects, tables);
+        let mut snapshot = match (result, &damage) {
+            (Ok(snapshot), Some(damage)) if snapshot.is_empty() => {
+                let Damage { offset, reason } = damage.clone();
+                return Err(ReadError::Damaged { offset, reason });
+            }
+            (Err(_), Some(Damage { offset, reason })) => {
+                return Err(ReadError::Damaged { offset: *offset, reason: reason.clone() });
+            }
+            (result, _) => result?,
+        };
+        snapshot.damage = damage;
+        format.push(kind);
+        snapshot.format = format.join(", ");
+        Ok(snapshot)
+    }
+}
+
+/// The kind of pickle in words.
+fn dialect(machine: &Machine) -> String {
+    let writer = match (machine.tagged, machine.late_memo) {
+        (true, _) => " (C++, tagged)",
+        (false, true) if machine.protocol == 2 => " (C++)",
+        _ => "",
+    };
+    format!("pickle {}{writer}", machine.protocol)
+}

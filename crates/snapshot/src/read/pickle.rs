@@ -1,0 +1,85 @@
+//! The push parser for pickles: bytes in chunks of any size into the machine.
+
+use vramscope_pickle::{decode, opcode};
+
+use super::machine::{Fault, Machine};
+
+/// Parses a pickle that arrives in pieces. Operations that a chunk ends in are kept until the rest of
+/// them arrives; everything else is parsed where it lies, without copying.
+pub(super) struct PickleReader {
+    pub(super) machine: Machine,
+    /// The start of an operation whose end has not arrived.
+    pending: Vec<u8>,
+    /// Bytes parsed so far.
+    pub(super) offset: u64,
+}
+
+impl PickleReader {
+    pub(super) fn new() -> Self {
+        Self { machine: Machine::new(), pending: Vec::new(), offset: 0 }
+    }
+
+    /// Bytes of an operation whose end has not arrived.
+    pub(super) fn has_partial_operation(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Parses as much as there is.
+    pub(super) fn feed(&mut self, mut chunk: &[u8]) -> Result<(), Fault> {
+        // Join the kept bytes with ever larger pieces of the chunk until the operation is complete:
+        // each byte is copied a constant number of times, however small the chunks are.
+        let mut piece = 64;
+        while !self.pending.is_empty() && !chunk.is_empty() && !self.machine.done {
+            let kept = self.pending.len();
+            let (head, rest) = chunk.split_at(piece.min(chunk.len()));
+            self.pending.extend_from_slice(head);
+            let pending = std::mem::take(&mut self.pending);
+            let used = self.run(&pending)?;
+            if used >= kept {
+                // Past the kept bytes: go on inside the chunk itself.
+                chunk = chunk.get(used - kept..).unwrap_or_default();
+                break;
+            }
+            self.pending = pending;
+            self.pending.drain(..used);
+            chunk = rest;
+            piece *= 2;
+        }
+        if self.pending.is_empty() && !self.machine.done {
+            let used = self.run(chunk)?;
+            self.pending.extend_from_slice(chunk.get(used..).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Runs the complete operations of `input` and says how many bytes they are.
+    fn run(&mut self, input: &[u8]) -> Result<usize, Fault> {
+        let base = self.offset;
+        let mut at = 0;
+        let result = loop {
+            let Some(&next) = input.get(at) else { break Ok(at) };
+            let offset = base + at as u64;
+            if next == opcode::EMPTY_DICT
+                && let Some(end) = self.machine.fast_event(input, at, offset)
+            {
+                at = end;
+                continue;
+            }
+            match decode(input.get(at..).unwrap_or_default()) {
+                Ok(Some((op, len))) => {
+                    if let Err(fault) = self.machine.apply(op, offset) {
+                        break Err(fault);
+                    }
+                    at += len;
+                    if self.machine.done {
+                        break Ok(at);
+                    }
+                }
+                Ok(None) => break Ok(at),
+                Err(error) => break Err(error.into()),
+            }
+        };
+        self.offset = base + at as u64;
+        result
+    }
+}

@@ -1,0 +1,103 @@
+//! What a file is, by its first bytes, never by its name.
+
+use super::ReadError;
+use super::unpack::Packing;
+
+/// Formats that can hold a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Pickle,
+    Json,
+    Html,
+    Packed(Packing),
+}
+
+pub(super) const HTML_WITHOUT_SNAPSHOT: &str =
+    "an HTML page without a snapshot inside. Pages made by trace_plot and segment_plot have one; \
+     a memory-timeline page holds only a picture";
+
+/// The kind of file that begins with `head`, which is all of it if it is shorter than a kilobyte.
+pub(super) fn kind(head: &[u8]) -> Result<Kind, ReadError> {
+    if head.is_empty() {
+        return Err(ReadError::Empty);
+    }
+    if let Some(packing) = Packing::of(head) {
+        return Ok(Kind::Packed(packing));
+    }
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    match (head, text) {
+        // PROTO; or, before it existed, a container and its memo number.
+        ([0x80, ..] | [b'(', b'd' | b'l', ..] | [b'}' | b']', b'q' | b'r' | b'(' | b'.' | b'p', ..], _) => {
+            Ok(Kind::Pickle)
+        }
+        (_, [b'{' | b'[', ..]) => Ok(Kind::Json),
+        (_, [b'<', ..]) => Ok(Kind::Html),
+        _ => Err(ReadError::OtherFormat(other_format(head))),
+    }
+}
+
+/// A format that is recognised but holds no snapshot, with what to do about it.
+fn other_format(head: &[u8]) -> String {
+    let known = match head {
+        [b'P', b'K', ..] => {
+            "it begins with \"PK\" (a zip file). A torch.save() checkpoint? Record memory with \
+             torch.cuda.memory._record_memory_history() and torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")"
+        }
+        _ if head.starts_with(b"SQLite format 3\0") => "an SQLite database. An Ascend or Nsight profile?",
+        _ if head.starts_with(b"\x7fELF") => "an ELF program",
+        _ if head.starts_with(b"\x89HDF") => "an HDF5 file",
+        _ if head.starts_with(b"\x93NUMPY") => "a NumPy array",
+        _ if head.starts_with(b"ARROW1") => "an Arrow file",
+        _ if head.starts_with(b"PAR1") => "a Parquet file",
+        _ if head.starts_with(b"BZh") => "a bzip2 file. Unpack it first",
+        _ if head.starts_with(b"\x89PNG") => "a picture",
+        _ if head.iter().all(|&byte| byte == 0) => {
+            "all zero bytes. Was the disk full, or the copy interrupted, when it was written?"
+        }
+        _ => "",
+    };
+    if !known.is_empty() {
+        return known.to_owned();
+    }
+    let line: Vec<u8> = head.iter().copied().take_while(|byte| !matches!(byte, b'\n' | b'\r')).take(32).collect();
+    match std::str::from_utf8(&line) {
+        Ok(line) if line.chars().all(|c| !c.is_control() || c == '\t') => {
+            format!("a text file that begins with \"{}\"", line.trim())
+        }
+        _ => {
+            let bytes: Vec<_> = head.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            format!("unknown data that begins with the bytes {}", bytes.join(" "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_packing_and_dialect_by_its_first_bytes() {
+        for (head, expected) in [
+            (&b"\x80\x04\x95"[..], Kind::Pickle),
+            (b"(dp0\n", Kind::Pickle),
+            (b"}q\x00(X", Kind::Pickle),
+            (b"](.", Kind::Pickle),
+            (b"  {\"segments\"", Kind::Json),
+            (b"\n<!DOCTYPE html>", Kind::Html),
+            (b"\x1f\x8b\x08", Kind::Packed(Packing::Gzip)),
+            (b"\x28\xb5\x2f\xfd", Kind::Packed(Packing::Zstd)),
+            (b"\xfd7zXZ\0", Kind::Packed(Packing::Xz)),
+        ] {
+            assert_eq!(kind(head), Ok(expected), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_something_else_is_named() {
+        let why = |head: &[u8]| kind(head).unwrap_err().to_string();
+        assert!(why(b"PK\x03\x04").contains("torch.save() checkpoint?"));
+        assert!(why(b"epoch 1, loss 3.2\n").contains("a text file that begins with \"epoch 1, loss 3.2\""));
+        assert!(why(b"\x01\x02\xff").contains("01 02 ff"));
+        assert_eq!(kind(b""), Err(ReadError::Empty));
+    }
+}

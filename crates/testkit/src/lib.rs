@@ -1,0 +1,37 @@
+//! Builds snapshots for tests and benchmarks: pickle writers, a simulated allocator, damaged files.
+//!
+//! - [`value`]: hand-written snapshots in a few lines; [`mod@pickle`] and [`mod@json`] turn them into bytes.
+//! - [`allocator`]: PyTorch's caching allocator, simulated, with its own counters: the judge of a replay.
+//! - [`program`]: a random training run on that allocator; [`recording`] keeps a small one in memory with the
+//!   counters after every event, [`mod@write`] streams one of any size to a file.
+//! - [`mod@damage`] and [`attacks`]: files that are broken by accident and on purpose.
+//!
+//! Nothing here depends on the crates under test, so a shared mistake cannot hide.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test support: a failure here is a failed test"
+)]
+
+pub mod allocator;
+pub mod attacks;
+pub mod damage;
+mod encode;
+pub mod json;
+pub mod pickle;
+pub mod program;
+pub mod recording;
+pub mod rng;
+pub mod stacks;
+pub mod trace;
+pub mod value;
+pub mod write;
+
+pub use damage::damage;
+pub use json::json;
+pub use pickle::{Dialect, pickle};
+pub use program::{Options, Program};
+pub use recording::{Recording, record};
+pub use rng::Rng;
+pub use value::Value;
