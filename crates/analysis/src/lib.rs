@@ -16,6 +16,7 @@
 mod allocations;
 mod blocks;
 mod counters;
+mod frames;
 mod pairing;
 mod ranges;
 mod replay;
@@ -26,6 +27,7 @@ mod verdict;
 
 pub use allocations::{AllocIdx, Allocation, Allocations, Moment};
 pub use counters::{Counter, Counters};
+pub use frames::{is_internal, user_frame};
 pub use ranges::Range;
 pub use replay::{Oom, Peak, Replay, moment_at_time};
 pub use rounding::Rules;

@@ -61,7 +61,7 @@ fn known(name: &str) -> Known {
         // The ring's size changed while recording, which writes the trace in the wrong order; lowering
         // it also loses events in the middle.
         "max_entries_raised" => Known::From("small0", rough, Status::RingOverflow),
-        "max_entries_lowered" => Known::From("small1", &[Requested], Status::RingOverflow),
+        "max_entries_lowered" => Known::From("small2", &[Requested], Status::RingOverflow),
         "enabled_state" | "no_recording" | "formats_list" | "formats_list_p2" => Known::End(Status::StateOnly),
         _ => Known::All,
     }

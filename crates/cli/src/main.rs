@@ -1,2 +1,46 @@
 //! The `vramscope` command.
-fn main() {}
+
+mod args;
+mod at;
+mod demo;
+mod progress;
+mod summary;
+mod text;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+/// What a command ends with: 0 fine, 2 an error.
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let result = run(&args, &mut out).and_then(|code| Ok(out.flush().map(|()| code)?));
+    match result {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("vramscope: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Summary(summary) => summary::run(summary, out),
+        Command::At(at) => at::run(at, out),
+        Command::Demo(demo) => demo::run(demo, out),
+    }
+}
+
+/// Whoever read our output has had enough.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+        || error.chain().any(|cause| {
+            cause.downcast_ref::<serde_json::Error>().is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))
+        })
+}

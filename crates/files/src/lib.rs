@@ -1,1 +1,13 @@
 //! Opens paths: files, folders of ranks, standard input, and the cache of what was opened before.
+//!
+//! The layers below take bytes and know no paths, clocks or threads, so that they run in a browser
+//! too. This crate brings them to a machine with a file system: [`find`] turns what the user named into
+//! a list of inputs, [`open`] reads and replays one, and [`open_each`] does so for many in parallel.
+
+mod cache;
+mod find;
+mod open;
+
+pub use cache::Cache;
+pub use find::{Input, find};
+pub use open::{OpenError, Opened, Progress, open, open_bytes, open_each};

@@ -6,9 +6,10 @@
 //!
 //! Nothing here touches a path, a clock or a thread: callers bring the bytes.
 
+pub mod ipc;
 pub mod model;
 pub mod naming;
 mod read;
 
 pub use model::*;
-pub use read::{ReadError, Reader};
+pub use read::{PROBE_BYTES, ReadError, Reader, looks_like_snapshot};

@@ -188,8 +188,13 @@ impl Machine {
         }
         let mut memo = self.fast_memo_number(cursor)?;
         self.fast_put(memo, Value::EmptyList { memo });
+        let opcode = *cursor.bytes.get(cursor.at)?;
+        if !matches!(opcode, MARK | BINGET | LONG_BINGET) {
+            // Backward threads have no Python frames: an empty list, one per event.
+            return Some(StackId::EMPTY);
+        }
+        cursor.at += 1;
         self.frame_scratch.clear();
-        let opcode = cursor.byte()?;
         let id = if opcode == MARK {
             loop {
                 let opcode = cursor.byte()?;

@@ -15,6 +15,8 @@ mod sniff;
 mod unpack;
 mod value;
 
+pub use sniff::{PROBE_BYTES, looks_like_snapshot};
+
 use html::HtmlReader;
 use json::JsonReader;
 use machine::{Fault, Machine};
@@ -114,16 +116,16 @@ impl Reader {
 
     /// Takes the next bytes of the file. After an error the reader is of no more use.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<(), ReadError> {
-        if let State::Head(head) = &mut self.state {
-            head.extend_from_slice(chunk);
-            if head.len() < HEAD {
-                return Ok(());
-            }
-            let head = std::mem::take(head);
-            self.state = self.recognise(&head)?;
-            return self.feed_known(&head);
+        let State::Head(head) = &mut self.state else { return self.feed_known(chunk) };
+        let (start, rest) = chunk.split_at(chunk.len().min(HEAD.saturating_sub(head.len())));
+        head.extend_from_slice(start);
+        if head.len() < HEAD {
+            return Ok(());
         }
-        self.feed_known(chunk)
+        let head = std::mem::take(head);
+        self.state = self.recognise(&head)?;
+        self.feed_known(&head)?;
+        self.feed_known(rest)
     }
 
     /// Whether the snapshot is complete: more bytes would not change it.

@@ -36,6 +36,34 @@ pub(super) fn kind(head: &[u8]) -> Result<Kind, ReadError> {
     }
 }
 
+/// Enough of a file to tell with [`looks_like_snapshot`].
+pub const PROBE_BYTES: usize = 1 << 16;
+
+/// Whether a file that begins with `head` may hold a snapshot: for picking files out of a folder,
+/// where gigabytes of other traces may lie beside them. What is inside a packing is looked at too.
+pub fn looks_like_snapshot(head: &[u8]) -> bool {
+    probe(head, 0)
+}
+
+fn probe(head: &[u8], layers: usize) -> bool {
+    let mentions = |words: &[&str]| words.iter().any(|word| memchr::memmem::find(head, word.as_bytes()).is_some());
+    match kind(head) {
+        Ok(Kind::Pickle) => true,
+        Ok(Kind::Json) => mentions(&["\"segments\"", "\"device_traces\"", "\"total_size\""]),
+        Ok(Kind::Html) => mentions(&["local_files"]),
+        Ok(Kind::Packed(packing)) if layers < super::MAX_LAYERS => {
+            let mut inside = Vec::new();
+            // A head that ends in the middle of the packed data is no fault here.
+            let _ = packing.unpack(head, |piece| {
+                inside.extend_from_slice(piece);
+                Ok::<_, ()>(inside.len() < PROBE_BYTES)
+            });
+            probe(&inside, layers + 1)
+        }
+        Ok(Kind::Packed(_)) | Err(_) => false,
+    }
+}
+
 /// A format that is recognised but holds no snapshot, with what to do about it.
 fn other_format(head: &[u8]) -> String {
     let known = match head {

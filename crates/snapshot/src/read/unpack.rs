@@ -6,6 +6,9 @@
 
 use std::io::Read;
 
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+
 /// A compression that is recognised by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
@@ -17,6 +20,9 @@ pub(super) enum Packing {
 /// Real snapshots shrink 10 to 50 times. What claims far more is made to fill memory.
 const MAX_RATIO: u64 = 1000;
 const RATIO_FREE_BYTES: u64 = 256 << 20;
+
+/// `xz -9` needs 64 MiB. A header may ask for 4 GiB.
+const XZ_MEMORY_KIB: u32 = 512 << 10;
 
 const PIECE: usize = 1 << 18;
 
@@ -48,11 +54,8 @@ impl Packing {
         let broken = |error: &dyn std::fmt::Display| Some(format!("the {} data breaks off: {error}", self.name()));
         let mut source: Box<dyn Read + '_> = match self {
             Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
-            Self::Zstd => match ruzstd::decoding::StreamingDecoder::new(packed) {
-                Ok(decoder) => Box::new(decoder),
-                Err(error) => return Ok(broken(&error)),
-            },
-            Self::Xz => Box::new(lzma_rust2::XzReader::new(packed, true)),
+            Self::Zstd => Box::new(ZstdFrames { packed, frame: None }),
+            Self::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(packed, true, XZ_MEMORY_KIB)),
         };
         let limit = RATIO_FREE_BYTES.saturating_add(MAX_RATIO.saturating_mul(packed.len() as u64));
         let mut unpacked = 0;
@@ -72,5 +75,70 @@ impl Packing {
                 return Ok(None);
             }
         }
+    }
+}
+
+/// zstd files may be several frames in a row, and frames to be skipped in between.
+struct ZstdFrames<'a> {
+    packed: &'a [u8],
+    frame: Option<StreamingDecoder<&'a [u8], FrameDecoder>>,
+}
+
+impl Read for ZstdFrames<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            if let Some(frame) = &mut self.frame {
+                match frame.read(out)? {
+                    0 => self.packed = self.frame.take().map_or(&[], StreamingDecoder::into_inner),
+                    read => return Ok(read),
+                }
+            }
+            if self.packed.is_empty() {
+                return Ok(0);
+            }
+            match StreamingDecoder::new(self.packed) {
+                Ok(frame) => self.frame = Some(frame),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                    // Eight bytes of header come before what is skipped.
+                    self.packed = self.packed.get(length as usize + 8..).unwrap_or_default();
+                }
+                Err(error) => return Err(std::io::Error::other(error)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpacked(packed: &[u8]) -> (Vec<u8>, Option<String>) {
+        let mut out = Vec::new();
+        let packing = Packing::of(packed).unwrap();
+        let broken = packing.unpack(packed, |piece| {
+            out.extend_from_slice(piece);
+            Ok::<_, ()>(true)
+        });
+        (out, broken.unwrap())
+    }
+
+    /// `printf hello` through each of the three tools.
+    const GZIP: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\x48\xcd\xc9\xc9\x07\0\x86\xa6\x10\x36\x05\0\0\0";
+    const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd\x04\x58\x29\0\0hello\xa3\x6d\x9f\x88";
+
+    #[test]
+    fn members_and_frames_in_a_row() {
+        assert_eq!(unpacked(GZIP), (b"hello".to_vec(), None));
+        assert_eq!(unpacked(&[GZIP, GZIP].concat()), (b"hellohello".to_vec(), None));
+        let skipped = b"\x50\x2a\x4d\x18\x03\0\0\0abc";
+        let (out, _) = unpacked(&[ZSTD, skipped, ZSTD].concat());
+        assert_eq!(out, b"hellohello");
+    }
+
+    #[test]
+    fn a_cut_gives_what_is_intact_and_says_so() {
+        let (out, broken) = unpacked(&GZIP[..14]);
+        assert!(b"hello".starts_with(&out));
+        assert!(broken.unwrap().contains("gzip data breaks off"));
     }
 }

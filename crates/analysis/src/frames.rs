@@ -1,0 +1,58 @@
+//! Which frames of a stack are the user's own.
+//!
+//! Internal are the frames of PyTorch itself, of CPython and its standard library, and of the C++
+//! runtime. Other installed packages are not: whoever debugs a training run wants to see the line of
+//! the model library.
+
+use vramscope_snapshot::{Frame, Snapshot, StackId};
+
+/// Whether a frame is PyTorch's, CPython's or the C++ runtime's.
+pub fn is_internal(name: &str, file: &str) -> bool {
+    let file = file.replace('\\', "/");
+    if file.is_empty() || file == "??" || file.starts_with("<frozen") {
+        return true;
+    }
+    let ending = file.rsplit('.').next().unwrap_or_default();
+    if matches!(ending, "c" | "cc" | "cpp" | "cxx" | "h" | "hpp" | "cuh" | "cu" | "S") {
+        return true;
+    }
+    let own = ["/torch/", "/torch_npu/", "/torchgen/", "/triton/"];
+    if let Some((_, package)) = file.rsplit_once("-packages") {
+        return own.iter().any(|own| package.starts_with(own));
+    }
+    // CPython's own library: `lib/python3.12/threading.py`, unless something is installed below it.
+    file.split_once("/lib/python3").is_some_and(|(_, rest)| rest.contains('/')) || name == "torch::unwind::unwind()"
+}
+
+/// The innermost frame of a stack that is the user's own; else the innermost that there is.
+pub fn user_frame(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
+    let is_own = |frame: &Frame| !is_internal(snapshot.text(frame.name), snapshot.text(frame.file));
+    snapshot.frames(stack).find(is_own).or_else(|| snapshot.frames(stack).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_code_and_installed_libraries_are_not_internal() {
+        for file in ["/home/me/train.py", "model.py", "/opt/venv/lib/python3.12/site-packages/transformers/llama.py"] {
+            assert!(!is_internal("forward", file), "{file}");
+        }
+    }
+
+    #[test]
+    fn torch_cpython_and_cpp_are() {
+        for file in [
+            "/opt/venv/lib/python3.12/site-packages/torch/nn/modules/module.py",
+            "/usr/lib/python3/dist-packages/torch/_tensor.py",
+            "/usr/lib/python3.12/threading.py",
+            "<frozen runpy>",
+            "/pytorch/aten/src/ATen/EmptyTensor.cpp",
+            "??",
+            "",
+        ] {
+            assert!(is_internal("f", file), "{file}");
+        }
+    }
+}

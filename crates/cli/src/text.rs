@@ -1,0 +1,157 @@
+//! Numbers and places as people read them.
+
+use vramscope_analysis::user_frame;
+use vramscope_snapshot::{Snapshot, StackId};
+
+/// Bytes in binary units with three significant digits: `3.21 GiB`.
+pub(crate) fn bytes(bytes: i64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let sign = if bytes < 0 { "-" } else { "" };
+    let size = bytes.unsigned_abs();
+    if size < 1024 {
+        return format!("{sign}{size} B");
+    }
+    let mut value = size as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.6 KiB would round to a fourth digit.
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let decimals = match value {
+        v if v < 0.9995 => 3,
+        v if v < 9.995 => 2,
+        v => usize::from(v < 99.95),
+    };
+    format!("{sign}{value:.decimals$} {}", UNITS[unit])
+}
+
+/// A whole number in groups of three: `11 823`.
+pub(crate) fn count(n: impl TryInto<u64>) -> String {
+    let digits = n.try_into().unwrap_or(u64::MAX).to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 event`, `2 events`.
+pub(crate) fn plural(n: usize, word: &str) -> String {
+    format!("{} {word}{}", count(n as u64), if n == 1 { "" } else { "s" })
+}
+
+/// A time as date and clock in UTC, to the microsecond.
+pub(crate) fn time(time_us: i64) -> String {
+    let (days, in_day) = (time_us.div_euclid(86_400_000_000), time_us.rem_euclid(86_400_000_000));
+    let (year, month, day) = civil(days);
+    let (seconds, micros) = (in_day / 1_000_000, in_day % 1_000_000);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}.{micros:06} UTC")
+}
+
+/// Year, month and day of a number of days since 1970, by counting 400-year cycles from March.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let cycle = days.div_euclid(146_097);
+    let day_of_cycle = days.rem_euclid(146_097);
+    let year_of_cycle = (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (cycle * 400 + year_of_cycle + i64::from(month <= 2), month, day)
+}
+
+/// Where in the program: the innermost line of the user's own, e.g. `train.py:88 forward`.
+pub(crate) fn place(snapshot: &Snapshot, stack: StackId) -> String {
+    let Some(frame) = user_frame(snapshot, stack) else {
+        return if stack == StackId::EMPTY { "(no Python frame)" } else { "(no stack recorded)" }.to_owned();
+    };
+    let file = snapshot.text(frame.file);
+    let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    printable(&match frame.line {
+        0 => snapshot.text(frame.name).to_owned(),
+        line => format!("{file}:{line} {}", snapshot.text(frame.name)),
+    })
+}
+
+/// Text from a file without what a terminal would act on.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// The text cut to a number of columns, with a mark where it was cut.
+pub(crate) fn fit(text: &str, columns: usize) -> String {
+    use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut room = columns.saturating_sub(1);
+    let mut short = String::new();
+    for c in text.chars() {
+        let width = c.width().unwrap_or(0);
+        if width > room {
+            break;
+        }
+        room -= width;
+        short.push(c);
+    }
+    short.push('…');
+    short
+}
+
+/// Columns to fill: those of the terminal, or none in particular.
+pub(crate) fn columns() -> usize {
+    match terminal_size::terminal_size() {
+        Some((terminal_size::Width(width), _)) => usize::from(width).max(40),
+        None => 160,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_significant_digits() {
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (10_239, "10.0 KiB"),
+            (1_023_590, "0.976 MiB"),
+            (16 << 20, "16.0 MiB"),
+            (3_446_711_910, "3.21 GiB"),
+            (i64::MAX, "8.00 EiB"),
+            (-2048, "-2.00 KiB"),
+        ];
+        for (n, expected) in cases {
+            assert_eq!(bytes(n), expected);
+        }
+    }
+
+    #[test]
+    fn groups_of_three() {
+        assert_eq!([0, 999, 1000, 1_355_321].map(|n: u64| count(n)), ["0", "999", "1 000", "1 355 321"]);
+    }
+
+    #[test]
+    fn times_are_utc() {
+        assert_eq!(time(0), "1970-01-01 00:00:00.000000 UTC");
+        // date -u -d @1794725346 says Sun Nov 15 06:49:06 2026.
+        assert_eq!(time(1_794_725_346_326_863), "2026-11-15 06:49:06.326863 UTC");
+        assert_eq!(time(951_782_400_000_000), "2000-02-29 00:00:00.000000 UTC");
+        assert_eq!(time(-1), "1969-12-31 23:59:59.999999 UTC");
+    }
+
+    #[test]
+    fn cutting_counts_columns() {
+        assert_eq!(fit("abcdef", 4), "abc…");
+        assert_eq!(fit("日本語", 4), "日…");
+        assert_eq!(printable("a\x1b[2Jb"), "a\u{fffd}[2Jb");
+    }
+}

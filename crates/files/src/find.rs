@@ -1,0 +1,78 @@
+//! What the user named, as a list of inputs.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use vramscope_snapshot::naming::{self, Name};
+use vramscope_snapshot::{PROBE_BYTES, looks_like_snapshot};
+use walkdir::WalkDir;
+
+use crate::OpenError;
+
+/// One input to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Where it is; `-` is standard input.
+    pub path: PathBuf,
+    /// What its path says about it.
+    pub name: Name,
+    /// Whether the user named it, rather than a folder that it lies in.
+    pub named: bool,
+}
+
+impl Input {
+    /// Whether it is standard input.
+    pub fn is_stdin(&self) -> bool {
+        self.path == Path::new("-")
+    }
+}
+
+/// The inputs that paths stand for. A folder stands for every snapshot below it, found by content;
+/// its files are ordered by run, step and rank. A file stands for itself, whatever it contains.
+pub fn find(paths: &[PathBuf]) -> Result<Vec<Input>, OpenError> {
+    let mut inputs = Vec::new();
+    for path in paths {
+        if path == Path::new("-") || !path.is_dir() {
+            let name = naming::name(&path.to_string_lossy());
+            inputs.push(Input { path: path.clone(), name, named: true });
+            continue;
+        }
+        let found = in_folder(path)?;
+        inputs.extend(found);
+    }
+    Ok(inputs)
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
+    let mut files = 0;
+    let mut inputs = Vec::new();
+    let visible = |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with('.');
+    for entry in WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter().filter_entry(visible) {
+        // A folder that cannot be entered or a broken link hides nothing else.
+        let Ok(entry) = entry else { continue };
+        if !entry.file_type().is_file() {
+            continue;
+        }
+        files += 1;
+        if !probe(entry.path()) {
+            continue;
+        }
+        let inside = entry.path().strip_prefix(folder).unwrap_or(entry.path());
+        let name = naming::name(&inside.to_string_lossy().replace('\\', "/"));
+        inputs.push(Input { path: entry.path().to_owned(), name, named: false });
+    }
+    if inputs.is_empty() {
+        return Err(OpenError::NoSnapshots { folder: folder.to_owned(), files });
+    }
+    inputs.sort_by(|a, b| {
+        let key = |input: &Input| (input.name.group.clone(), input.name.step, input.name.oom, input.name.rank);
+        key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path))
+    });
+    Ok(inputs)
+}
+
+fn probe(path: &Path) -> bool {
+    let Ok(file) = std::fs::File::open(path) else { return false };
+    let mut head = Vec::new();
+    file.take(PROBE_BYTES as u64).read_to_end(&mut head).is_ok() && looks_like_snapshot(&head)
+}

@@ -1,0 +1,165 @@
+//! One input, read and replayed.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use vramscope_analysis::Replay;
+use vramscope_snapshot::naming::Name;
+use vramscope_snapshot::{ReadError, Reader, Snapshot};
+
+use crate::cache::{Cache, Fingerprint};
+use crate::find::Input;
+
+/// Small enough to stay in the processor's cache between reading and parsing.
+const CHUNK: usize = 1 << 19;
+
+/// Why an input could not be opened. The path comes last, so that it can be cut off.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file system says no.
+    #[error("{error}: {}", path.display())]
+    Io {
+        /// Which path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It is no snapshot, or nothing of it is intact.
+    #[error("{error}: {}", path.display())]
+    Read {
+        /// Which path.
+        path: PathBuf,
+        /// Why.
+        error: ReadError,
+    },
+    /// A folder in which nothing is a snapshot.
+    #[error(
+        "no memory snapshot among {files} files. Record one with torch.cuda.memory._record_memory_history() and \
+         torch.cuda.memory._dump_snapshot(\"snapshot.pickle\"): {}",
+        folder.display()
+    )]
+    NoSnapshots {
+        /// Which folder.
+        folder: PathBuf,
+        /// Files looked at.
+        files: usize,
+    },
+}
+
+impl OpenError {
+    /// Whether the file is sound but of another kind, as many are in a folder.
+    pub fn is_another_kind(&self) -> bool {
+        matches!(
+            self,
+            Self::Read {
+                error: ReadError::OtherFormat(_) | ReadError::NotASnapshot(_) | ReadError::Refused { .. } | ReadError::Empty,
+                ..
+            }
+        )
+    }
+}
+
+/// An input that is ready for any question.
+#[derive(Debug)]
+pub struct Opened {
+    /// Where it came from.
+    pub path: PathBuf,
+    /// What its path says about it.
+    pub name: Name,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// What the file says.
+    pub snapshot: Snapshot,
+    /// Each device's trace, replayed.
+    pub replays: Vec<Replay>,
+    /// Whether it came from the cache.
+    pub from_cache: bool,
+}
+
+/// Is told how reading goes on.
+pub trait Progress: Sync {
+    /// So many more bytes of a file are read.
+    fn advance(&self, bytes: u64);
+}
+
+impl Progress for () {
+    fn advance(&self, _: u64) {}
+}
+
+/// Opens one input, from the cache if that holds it.
+pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Result<Opened, OpenError> {
+    let io_error = |error| OpenError::Io { path: input.path.clone(), error };
+    if input.is_stdin() {
+        let (snapshot, bytes) = read(&mut io::stdin().lock(), &input.path, progress)?;
+        return Ok(opened(input, bytes, snapshot, None));
+    }
+    let mut file = File::open(&input.path).map_err(io_error)?;
+    let bytes = file.metadata().map_err(io_error)?.len();
+    let fingerprint = match cache {
+        Some(_) => Fingerprint::new(&input.path, &mut file).ok().flatten(),
+        None => None,
+    };
+    if let (Some(cache), Some(fingerprint)) = (cache, &fingerprint)
+        && let Some(snapshot) = cache.load(fingerprint)
+    {
+        progress.advance(bytes);
+        let replays = Replay::all(&snapshot);
+        let (path, name) = (input.path.clone(), input.name.clone());
+        return Ok(Opened { path, name, bytes, snapshot, replays, from_cache: true });
+    }
+    let (snapshot, bytes) = read(&mut file, &input.path, progress)?;
+    Ok(opened(input, bytes, snapshot, cache.zip(fingerprint.as_ref())))
+}
+
+/// Opens a snapshot that is in memory already.
+pub fn open_bytes(name: &str, bytes: &[u8]) -> Result<Opened, OpenError> {
+    let path = PathBuf::from(name);
+    let (snapshot, bytes) = read(&mut &*bytes, &path, &())?;
+    let input = Input { path, name: Name::default(), named: true };
+    Ok(opened(&input, bytes, snapshot, None))
+}
+
+/// Opens many inputs in parallel and gives each to `use_it`; results come in the order of the inputs,
+/// and no more files are in memory than there are threads.
+pub fn open_each<T: Send>(
+    inputs: &[Input],
+    cache: Option<&Cache>,
+    progress: &dyn Progress,
+    use_it: impl Fn(Opened) -> T + Sync,
+) -> Vec<Result<T, OpenError>> {
+    inputs.par_iter().map(|input| open(input, cache, progress).map(&use_it)).collect()
+}
+
+/// Replays what was read, and meanwhile puts it into the cache.
+fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(&Cache, &Fingerprint)>) -> Opened {
+    let replays = std::thread::scope(|scope| {
+        if let Some((cache, fingerprint)) = cache {
+            scope.spawn(|| cache.store(fingerprint, &snapshot));
+        }
+        Replay::all(&snapshot)
+    });
+    let (path, name) = (input.path.clone(), input.name.clone());
+    Opened { path, name, bytes, snapshot, replays, from_cache: false }
+}
+
+fn read(source: &mut dyn Read, path: &Path, progress: &dyn Progress) -> Result<(Snapshot, u64), OpenError> {
+    let read_error = |error| OpenError::Read { path: path.to_owned(), error };
+    let mut reader = Reader::new();
+    let mut chunk = vec![0; CHUNK];
+    let mut bytes = 0;
+    loop {
+        let len = match source.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(OpenError::Io { path: path.to_owned(), error }),
+        };
+        bytes += len as u64;
+        reader.feed(chunk.get(..len).unwrap_or_default()).map_err(read_error)?;
+        progress.advance(len as u64);
+    }
+    let snapshot = reader.finish().map_err(read_error)?;
+    Ok((snapshot, bytes))
+}
