@@ -75,7 +75,10 @@ pub(crate) struct Facts {
     pub(crate) adjusted: u64,
     /// Events that contradict what came before.
     pub(crate) contradictions: u64,
-    /// Events that describe an NPU workspace.
+    /// Blocks whose final state names another request than the event that made them.
+    pub(crate) restated: u64,
+    /// NPU workspaces, and the events that describe them.
+    pub(crate) workspaces: u64,
     pub(crate) workspace_events: u64,
     /// Blocks of the final state that the intact part of a damaged file does not explain.
     pub(crate) unexplained_bytes: u64,
@@ -163,6 +166,7 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
             }
             Action::WorkspaceSnapshot => {
                 skip_until = row + 1 + workspace_len(events, row);
+                facts.workspaces += 1;
                 facts.workspace_events += 1;
                 Link::NONE
             }
@@ -215,7 +219,7 @@ impl Pairing {
             });
             let row = index.index();
             if self.allocations.requested[row] != block.requested {
-                self.facts.contradictions += 1;
+                self.facts.restated += 1;
                 self.allocations.requested[row] = block.requested;
             }
             if block.stack.has_frames() && !self.allocations.stack[row].has_frames() {

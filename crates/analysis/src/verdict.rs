@@ -72,7 +72,7 @@ pub(crate) fn judge(
 
     let final_segments = snapshot.segments_of(device);
     let final_bytes: u64 = final_segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.total_size));
-    let earlier_ranges = ranges.start.iter().count();
+    let earlier_ranges = (ranges.start.iter().count() as u64).saturating_sub(facts.workspaces);
     let frees_left_out = facts.allocs > 0 && facts.frees_completed == 0 && facts.lost_frees > 0;
 
     let status = if let Some(damage) = &snapshot.damage {
@@ -173,6 +173,12 @@ pub(crate) fn judge(
     }
     if let Some(back) = first_step_back(events) {
         notes.push(format!("time goes backwards at event {back}; the order of the trace is kept"));
+    }
+    if facts.restated > 0 {
+        notes.push(format!(
+            "{} blocks have another requested size at the end than when they were allocated; the one at the end counts",
+            facts.restated
+        ));
     }
     if facts.workspace_events > 0 {
         notes.push(format!(

@@ -29,14 +29,14 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
     let opened = open(input, cache.as_ref(), &bar)?;
     drop(bar);
     for warning in &opened.snapshot.warnings {
-        eprintln!("vramscope: warning: {}: {}", text::printable(warning), opened.path.display());
+        eprintln!("vramscope: warning: {}: {}", opened.path.display(), text::printable(warning));
     }
     if let Some(damage) = &opened.snapshot.damage {
         eprintln!(
-            "vramscope: warning: damaged or cut at byte {}: {}; what is intact is shown: {}",
+            "vramscope: warning: {}: damaged or cut at byte {}: {}; what is intact is shown",
+            opened.path.display(),
             damage.offset,
             damage.reason,
-            opened.path.display()
         );
     }
     let replay = choose(&opened, args.device)?;

@@ -59,7 +59,7 @@ pub(crate) fn print(files: &[File], json: bool, out: &mut dyn Write) -> anyhow::
     }
     for file in files {
         for warning in &file.warnings {
-            eprintln!("vramscope: warning: {}: {}", text::printable(warning), file.path);
+            eprintln!("vramscope: warning: {}: {}", file.path, text::printable(warning));
         }
     }
     Ok(())

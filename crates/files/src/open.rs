@@ -15,11 +15,11 @@ use crate::find::Input;
 /// Small enough to stay in the processor's cache between reading and parsing.
 const CHUNK: usize = 1 << 19;
 
-/// Why an input could not be opened. The path comes last, so that it can be cut off.
+/// Why an input could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The file system says no.
-    #[error("{error}: {}", path.display())]
+    #[error("{}: {error}", path.display())]
     Io {
         /// Which path.
         path: PathBuf,
@@ -27,7 +27,7 @@ pub enum OpenError {
         error: io::Error,
     },
     /// It is no snapshot, or nothing of it is intact.
-    #[error("{error}: {}", path.display())]
+    #[error("{}: {error}", path.display())]
     Read {
         /// Which path.
         path: PathBuf,
@@ -36,8 +36,8 @@ pub enum OpenError {
     },
     /// A folder in which nothing is a snapshot.
     #[error(
-        "no memory snapshot among {files} files. Record one with torch.cuda.memory._record_memory_history() and \
-         torch.cuda.memory._dump_snapshot(\"snapshot.pickle\"): {}",
+        "{}: no memory snapshot among {files} files. Record one with torch.cuda.memory._record_memory_history() and \
+         torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")",
         folder.display()
     )]
     NoSnapshots {

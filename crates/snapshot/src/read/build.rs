@@ -227,7 +227,9 @@ impl Build<'_> {
                     budget -= 1;
                     events.push(&table.get(row as usize));
                 }
-                traces.push(Trace { device: *device, events });
+                if !events.is_empty() {
+                    traces.push(Trace { device: *device, events });
+                }
             }
         }
         traces.retain(|trace| !trace.events.is_empty());

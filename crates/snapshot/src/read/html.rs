@@ -4,7 +4,15 @@
 //! decoded as it arrives; everything else is skipped.
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
+);
 
 const KEY: &[u8] = b"\"base64\"";
 
@@ -70,7 +78,8 @@ impl HtmlReader {
                     };
                 }
                 State::Decoding => {
-                    let end = memchr::memchr3(b'"', b'=', b'<', chunk);
+                    let ends = |&byte: &u8| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'\\' | b'\n' | b'\r'));
+                    let end = chunk.iter().position(ends);
                     let digits = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
                     self.kept.extend(digits.iter().copied().filter(|byte| !matches!(byte, b'\\' | b'\n' | b'\r')));
                     if end.is_some() {
@@ -85,14 +94,15 @@ impl HtmlReader {
         &self.decoded
     }
 
-    /// Decodes the groups of four that are complete; at the end also the last, shorter one.
+    /// Decodes the groups of four that are complete; at the end also the last, shorter one, of which a
+    /// single digit would be no byte.
     fn decode(&mut self) {
-        let usable = if self.state == State::Done { self.kept.len() } else { self.kept.len() / 4 * 4 };
+        let whole = self.kept.len() / 4 * 4;
+        let rest = self.kept.len() - whole;
+        let usable = if self.state == State::Done && rest > 1 { whole + rest } else { whole };
         let rest = self.kept.split_off(usable);
         let digits = std::mem::replace(&mut self.kept, rest);
-        if STANDARD_NO_PAD.decode_vec(&digits, &mut self.decoded).is_err() {
-            // Not base64 from here on: what was decoded so far is what is intact.
-            self.state = State::Done;
-        }
+        // Only digits got here, and any bits that the last one has to spare are allowed.
+        let _ = LENIENT.decode_vec(&digits, &mut self.decoded);
     }
 }

@@ -1,0 +1,78 @@
+//! One driver that asks many things of the same bytes. It runs under `cargo fuzz`, and on stable over
+//! tens of thousands of damaged recordings.
+
+use vramscope_analysis::{Counter, Counters, Moment, Replay};
+use vramscope_snapshot::{Damage, ReadError, Reader, Snapshot, ipc};
+
+/// Devices and moments that are looked at closely; a hostile file may have very many.
+const DEVICES: usize = 8;
+const MOMENTS: usize = 9;
+
+/// Reads bytes that arrive in chunks of pseudo-random length.
+fn read_chunked(mut bytes: &[u8], mut seed: u64) -> Result<Snapshot, ReadError> {
+    let mut reader = Reader::new();
+    while !bytes.is_empty() {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let longest = [1, 3, 17, 400, 70_000][(seed >> 60) as usize % 5];
+        let (chunk, rest) = bytes.split_at(((seed >> 33) as usize % longest + 1).min(bytes.len()));
+        reader.feed(chunk)?;
+        bytes = rest;
+    }
+    reader.finish()
+}
+
+fn read(bytes: &[u8]) -> Result<Snapshot, ReadError> {
+    let mut reader = Reader::new();
+    reader.feed(bytes)?;
+    reader.finish()
+}
+
+fn brief(result: &Result<Snapshot, ReadError>) -> Result<(usize, Option<Damage>, &[String]), &ReadError> {
+    let events = |snapshot: &Snapshot| snapshot.traces.iter().map(|trace| trace.events.len()).sum();
+    result.as_ref().map(|snapshot| (events(snapshot), snapshot.damage.clone(), snapshot.warnings.as_slice()))
+}
+
+/// Panics if anything that must hold for any bytes does not. Says whether there was a snapshot.
+pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
+    let whole = read(bytes);
+    let chunked = read_chunked(bytes, seed);
+    // Compared without printing: a snapshot is megabytes of text.
+    assert!(whole == chunked, "the result depends on where the input is cut (seed {seed}): {:?} or {:?}", brief(&whole), brief(&chunked));
+    let Ok(snapshot) = whole else { return false };
+
+    let mut arrow = Vec::new();
+    ipc::encode(&snapshot, &mut arrow).expect("a vector takes all bytes");
+    assert!(ipc::decode(arrow.as_slice()).as_ref() == Ok(&snapshot), "the cache does not give back what it was given");
+
+    for device in snapshot.devices().into_iter().take(DEVICES) {
+        check_replay(&Replay::new(&snapshot, device));
+    }
+    true
+}
+
+fn check_replay(replay: &Replay) {
+    let end = replay.end();
+    let (_, highest) = replay.extremes(Moment::START, end);
+    for counter in Counter::ALL {
+        let peak = replay.peak(counter);
+        assert_eq!(peak.bytes, highest[counter], "the peak is the greatest value");
+        assert_eq!(replay.counters(peak.at)[counter], peak.bytes, "the peak is where it says");
+    }
+    for step in 0..=MOMENTS {
+        let at = Moment((end.0 as usize * step / MOMENTS) as u32);
+        let state = replay.state(at);
+        let mut sum = Counters { reserved: state.counters.reserved, ..Counters::default() };
+        for &index in &state.live {
+            let allocation = replay.allocation(index);
+            assert!(allocation.is_live(at));
+            let size = i64::try_from(allocation.size).unwrap_or(i64::MAX);
+            sum.requested = sum.requested.saturating_add(i64::try_from(allocation.requested).unwrap_or(i64::MAX));
+            sum.active = sum.active.saturating_add(size);
+            if at < allocation.released {
+                sum.allocated = sum.allocated.saturating_add(size);
+            }
+        }
+        assert_eq!(sum, state.counters, "the live set adds up to the counters");
+        assert!(state.holes.iter().all(|hole| hole.size > 0));
+    }
+}
