@@ -1,2 +1,68 @@
-//! Developer commands.
-fn main() {}
+//! Developer commands, in Rust so that they run wherever the project builds: `cargo xtask --help`.
+
+mod bench;
+mod ci;
+mod generate;
+mod measure;
+mod process;
+mod wasm;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use peak_alloc::PeakAlloc;
+
+/// Counts what is allocated, for the memory column of the benchmarks.
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// Developer commands.
+#[derive(Parser)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that must hold before a change lands: format, lints, tests, docs, portability
+    Ci,
+    /// Check that the crates below the surfaces build for the browser
+    Wasm,
+    /// Write synthetic snapshots of any size, one per rank
+    Gen(generate::GenArgs),
+    /// Measure speed and memory against a baseline in the same run
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// One measurement in a process of its own (used by `bench`)
+    #[command(hide = true)]
+    Measure {
+        stage: measure::Stage,
+        file: PathBuf,
+        runs: u32,
+    },
+    /// Run the fuzz target for a while (needs a nightly toolchain and cargo-fuzz)
+    Fuzz {
+        /// How long
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().command {
+        Command::Ci => ci::run(),
+        Command::Wasm => wasm::check(),
+        Command::Gen(args) => generate::run(&args),
+        Command::Bench(bench) => bench::run(&bench),
+        Command::Measure { stage, file, runs } => measure::run(stage, &file, runs),
+        Command::Fuzz { seconds } => process::run(
+            process::cargo(&["+nightly", "fuzz", "run", "read", "--"]).args([
+                format!("-max_total_time={seconds}"),
+                "-rss_limit_mb=4096".into(),
+                "-timeout=20".into(),
+                "-max_len=65536".into(),
+            ]),
+        ),
+    }
+}

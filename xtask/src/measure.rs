@@ -1,0 +1,88 @@
+//! One measurement, in a process of its own so that nothing before it counts.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use vramscope_files::{Cache, Input, find, open};
+use vramscope_snapshot::Reader;
+
+use crate::MEMORY;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stage {
+    /// Stepping over the operations
+    Walk,
+    /// Bytes in memory into the model
+    Read,
+    /// A file until any question can be asked
+    Open,
+    /// The same from the cache
+    Reopen,
+}
+
+/// The best of several runs, and the most memory that one took.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Measurement {
+    pub(crate) seconds: f64,
+    pub(crate) peak_bytes: u64,
+    /// Events in the file.
+    pub(crate) events: u64,
+}
+
+/// As [`vramscope_files`] reads.
+const CHUNK: usize = 1 << 19;
+
+pub(crate) fn run(stage: Stage, file: &Path, runs: u32) -> anyhow::Result<()> {
+    let inputs = find(&[file.to_owned()])?;
+    let input = inputs.first().context("no input")?;
+    let mut events = 0;
+    let (best, peak_bytes) = match stage {
+        Stage::Walk => {
+            let bytes = fs::read(file)?;
+            best(runs, || Ok(vramscope_pickle::walk(&bytes).map(drop)?))?
+        }
+        Stage::Read => {
+            let bytes = fs::read(file)?;
+            best(runs, || {
+                let mut reader = Reader::new();
+                for chunk in bytes.chunks(CHUNK) {
+                    reader.feed(chunk)?;
+                }
+                events = reader.finish()?.traces.iter().map(|trace| trace.events.len() as u64).sum();
+                Ok(())
+            })?
+        }
+        Stage::Open => best(runs, || Ok(events = open_once(input, None)?))?,
+        Stage::Reopen => {
+            let folder = tempfile::tempdir()?;
+            let cache = Cache::in_folder(folder.path().to_owned());
+            open_once(input, Some(&cache))?;
+            best(runs, || Ok(events = open_once(input, Some(&cache))?))?
+        }
+    };
+    let measurement = Measurement { seconds: best.as_secs_f64(), peak_bytes, events };
+    println!("{}", serde_json::to_string(&measurement)?);
+    Ok(())
+}
+
+fn open_once(input: &Input, cache: Option<&Cache>) -> anyhow::Result<u64> {
+    let opened = open(input, cache, &())?;
+    Ok(opened.replays.iter().map(|replay| replay.events() as u64).sum())
+}
+
+fn best(runs: u32, mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<(Duration, u64)> {
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    let mut best = Duration::MAX;
+    for _ in 0..runs.max(1) {
+        let began = Instant::now();
+        work()?;
+        best = best.min(began.elapsed());
+    }
+    Ok((best, MEMORY.peak_usage().saturating_sub(before) as u64))
+}
