@@ -37,12 +37,20 @@ pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
     let whole = read(bytes);
     let chunked = read_chunked(bytes, seed);
     // Compared without printing: a snapshot is megabytes of text.
-    assert!(whole == chunked, "the result depends on where the input is cut (seed {seed}): {:?} or {:?}", brief(&whole), brief(&chunked));
+    assert!(
+        whole == chunked,
+        "the result depends on where the input is cut (seed {seed}): {:?} or {:?}",
+        brief(&whole),
+        brief(&chunked)
+    );
     let Ok(snapshot) = whole else { return false };
 
     let mut arrow = Vec::new();
     ipc::encode(&snapshot, &mut arrow).expect("a vector takes all bytes");
-    assert!(ipc::decode(arrow.as_slice()).as_ref() == Ok(&snapshot), "the cache does not give back what it was given");
+    assert!(
+        ipc::decode(arrow.as_slice()).as_ref() == Ok(&snapshot),
+        "the cache does not give back what it was given"
+    );
 
     for device in snapshot.devices().into_iter().take(DEVICES) {
         check_replay(&Replay::new(&snapshot, device));
@@ -66,7 +74,8 @@ fn check_replay(replay: &Replay) {
             let allocation = replay.allocation(index);
             assert!(allocation.is_live(at));
             let size = i64::try_from(allocation.size).unwrap_or(i64::MAX);
-            sum.requested = sum.requested.saturating_add(i64::try_from(allocation.requested).unwrap_or(i64::MAX));
+            sum.requested =
+                sum.requested.saturating_add(i64::try_from(allocation.requested).unwrap_or(i64::MAX));
             sum.active = sum.active.saturating_add(size);
             if at < allocation.released {
                 sum.allocated = sum.allocated.saturating_add(size);

@@ -69,7 +69,10 @@ fn read(file: &Path, runs: u32) -> anyhow::Result<()> {
 
 fn scale(events: &[u64]) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    println!("{:>12}{:>12}{:>12}{:>12}{:>14}{:>16}", "events", "MiB", "read s", "open s", "open ns/event", "peak bytes/event");
+    println!(
+        "{:>12}{:>12}{:>12}{:>12}{:>14}{:>16}",
+        "events", "MiB", "read s", "open s", "open ns/event", "peak bytes/event"
+    );
     for &events in events {
         let file = folder.path().join(format!("{events}.pickle"));
         generate::quietly(&file, events)?;
@@ -92,7 +95,11 @@ fn scale(events: &[u64]) -> anyhow::Result<()> {
 
 fn in_own_process(stage: Stage, file: &Path, runs: u32) -> anyhow::Result<Measurement> {
     let stage = stage.to_possible_value().context("a stage")?.get_name().to_owned();
-    let output = Command::new(std::env::current_exe()?).args(["measure", &stage]).arg(file).arg(runs.to_string()).output()?;
+    let output = Command::new(std::env::current_exe()?)
+        .args(["measure", &stage])
+        .arg(file)
+        .arg(runs.to_string())
+        .output()?;
     ensure!(output.status.success(), "{stage}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_slice(&output.stdout)?)
 }
@@ -110,7 +117,8 @@ for _ in range(int(sys.argv[2])):
     best = min(best, time.perf_counter() - began)
     del loaded
 print(json.dumps({'seconds': best, 'peak_bytes': used() - before, 'events': 0}))";
-    let output = Command::new("python3").args(["-c", script]).arg(file).arg(runs.to_string()).output().ok()?;
+    let output =
+        Command::new("python3").args(["-c", script]).arg(file).arg(runs.to_string()).output().ok()?;
     serde_json::from_slice(&output.stdout).ok()
 }
 

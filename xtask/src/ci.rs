@@ -7,7 +7,15 @@ use crate::wasm;
 /// build for the browser.
 pub(crate) fn run() -> anyhow::Result<()> {
     process::run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    process::run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]))?;
+    process::run(&mut cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "--deny",
+        "warnings",
+    ]))?;
     // Nextest gives each test a process of its own and stops one that hangs.
     if works(&mut cargo(&["nextest", "--version"])) {
         process::run(&mut cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))?;
@@ -15,9 +23,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
         process::run(&mut cargo(&["test", "--workspace", "--locked", "--lib", "--bins", "--tests"]))?;
     }
     process::run(&mut cargo(&["test", "--workspace", "--locked", "--doc"]))?;
-    process::run(cargo(&["doc", "--workspace", "--locked", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
+    process::run(
+        cargo(&["doc", "--workspace", "--locked", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"),
+    )?;
     wasm::check()?;
     eprintln!("\nall checks passed");
     Ok(())
 }
-

@@ -7,14 +7,15 @@ mod measure;
 mod process;
 mod wasm;
 
+use std::alloc::System;
 use std::path::PathBuf;
 
+use cap::Cap;
 use clap::{Parser, Subcommand};
-use peak_alloc::PeakAlloc;
 
 /// Counts what is allocated, for the memory column of the benchmarks.
 #[global_allocator]
-static MEMORY: PeakAlloc = PeakAlloc;
+static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
 /// Developer commands.
 #[derive(Parser)]
@@ -36,11 +37,7 @@ enum Command {
     Bench(bench::BenchCommand),
     /// One measurement in a process of its own (used by `bench`)
     #[command(hide = true)]
-    Measure {
-        stage: measure::Stage,
-        file: PathBuf,
-        runs: u32,
-    },
+    Measure { stage: measure::Stage, file: PathBuf, runs: u32 },
     /// Run the fuzz target for a while (needs a nightly toolchain and cargo-fuzz)
     Fuzz {
         /// How long
@@ -56,13 +53,13 @@ fn main() -> anyhow::Result<()> {
         Command::Gen(args) => generate::run(&args),
         Command::Bench(bench) => bench::run(&bench),
         Command::Measure { stage, file, runs } => measure::run(stage, &file, runs),
-        Command::Fuzz { seconds } => process::run(
-            process::cargo(&["+nightly", "fuzz", "run", "read", "--"]).args([
+        Command::Fuzz { seconds } => {
+            process::run(process::cargo(&["+nightly", "fuzz", "run", "read", "--"]).args([
                 format!("-max_total_time={seconds}"),
                 "-rss_limit_mb=4096".into(),
                 "-timeout=20".into(),
                 "-max_len=65536".into(),
-            ]),
-        ),
+            ]))
+        }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(stage: Stage, file: &Path, runs: u32) -> anyhow::Result<()> {
         Stage::Read => {
             let bytes = fs::read(file)?;
             best(runs, || {
-                let mut reader = Reader::new();
+                let mut reader = Reader::new().expect_len(bytes.len() as u64);
                 for chunk in bytes.chunks(CHUNK) {
                     reader.feed(chunk)?;
                 }
@@ -76,13 +76,12 @@ fn open_once(input: &Input, cache: Option<&Cache>) -> anyhow::Result<u64> {
 }
 
 fn best(runs: u32, mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<(Duration, u64)> {
-    let before = MEMORY.current_usage();
-    MEMORY.reset_peak_usage();
+    let before = MEMORY.allocated();
     let mut best = Duration::MAX;
     for _ in 0..runs.max(1) {
         let began = Instant::now();
         work()?;
         best = best.min(began.elapsed());
     }
-    Ok((best, MEMORY.peak_usage().saturating_sub(before) as u64))
+    Ok((best, MEMORY.max_allocated().saturating_sub(before) as u64))
 }

@@ -113,6 +113,17 @@ impl Allocations {
         (0..self.len() as u32).map(|row| (AllocIdx(row), self.get(AllocIdx(row))))
     }
 
+    /// Makes room for so many.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.addr.reserve_exact(more);
+        self.requested.reserve_exact(more);
+        self.size.reserve_exact(more);
+        self.opened.reserve_exact(more);
+        self.released.reserve_exact(more);
+        self.closed.reserve_exact(more);
+        self.stack.reserve_exact(more);
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, allocation: &Allocation) -> AllocIdx {
         let row = self.addr.len();

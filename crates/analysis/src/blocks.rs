@@ -67,7 +67,13 @@ pub(crate) struct BlockMap<'a> {
 }
 
 /// Gives every allocation its size.
-pub(crate) fn assign_sizes(pairing: &mut Pairing, ranges: &RangeHistory, events: &EventTable, rules: &Rules, expandable: bool) {
+pub(crate) fn assign_sizes(
+    pairing: &mut Pairing,
+    ranges: &RangeHistory,
+    events: &EventTable,
+    rules: &Rules,
+    expandable: bool,
+) {
     let kinds = ranges.changes.iter().filter(|change| change.held);
     let mut kinds = kinds.map(|change| change.range.expandable);
     let first_kind = kinds.next();
@@ -102,7 +108,9 @@ impl BlockMap<'_> {
         earlier.sort_by_key(|index| allocations.addr[index.index()]);
         let mut earlier = earlier.into_iter().peekable();
         for range in ranges.start.iter() {
-            while earlier.next_if(|index| self.pairing.allocations.addr[index.index()] < range.addr).is_some() {}
+            while earlier.next_if(|index| self.pairing.allocations.addr[index.index()] < range.addr).is_some()
+            {
+            }
             let close = self.new_list(range);
             let mut at = range.addr;
             while let Some(index) =
@@ -238,15 +246,17 @@ impl BlockMap<'_> {
         if node == NIL {
             return;
         }
-        let place = &mut self.nodes[node as usize];
-        place.owner = FREE;
-        let addr = place.addr;
-        self.pairing.allocations.size[index.index()] = place.size;
-        self.free.insert(addr, node);
-        self.merge_with_next(node);
-        let prev = self.nodes[node as usize].prev;
-        if prev != NIL {
+        let Node { addr, size, prev, .. } = self.nodes[node as usize];
+        self.nodes[node as usize].owner = FREE;
+        self.pairing.allocations.size[index.index()] = size;
+        if prev != NIL && self.nodes[prev as usize].owner == FREE {
+            // The block before takes it in, and what follows if that is free too.
+            self.unlink(node);
+            self.nodes[prev as usize].size += size;
             self.merge_with_next(prev);
+        } else {
+            self.free.insert(addr, node);
+            self.merge_with_next(node);
         }
     }
 
@@ -409,7 +419,10 @@ impl BlockMap<'_> {
             return Some(rest);
         }
         let owner = AllocIdx(block.owner);
-        if offset > 0 && offset.is_multiple_of(UNIT) && self.pairing.allocations.requested[owner.index()] <= offset {
+        if offset > 0
+            && offset.is_multiple_of(UNIT)
+            && self.pairing.allocations.requested[owner.index()] <= offset
+        {
             // It is smaller than thought.
             let rest = self.insert_after(node, addr, block.size - offset, FREE);
             self.nodes[node as usize].size = offset;

@@ -21,7 +21,8 @@ pub fn is_internal(name: &str, file: &str) -> bool {
         return own.iter().any(|own| package.starts_with(own));
     }
     // CPython's own library: `lib/python3.12/threading.py`, unless something is installed below it.
-    file.split_once("/lib/python3").is_some_and(|(_, rest)| rest.contains('/')) || name == "torch::unwind::unwind()"
+    file.split_once("/lib/python3").is_some_and(|(_, rest)| rest.contains('/'))
+        || name == "torch::unwind::unwind()"
 }
 
 /// The innermost frame of a stack that is the user's own; else the innermost that there is.
@@ -36,7 +37,9 @@ mod tests {
 
     #[test]
     fn the_users_code_and_installed_libraries_are_not_internal() {
-        for file in ["/home/me/train.py", "model.py", "/opt/venv/lib/python3.12/site-packages/transformers/llama.py"] {
+        for file in
+            ["/home/me/train.py", "model.py", "/opt/venv/lib/python3.12/site-packages/transformers/llama.py"]
+        {
             assert!(!is_internal("forward", file), "{file}");
         }
     }

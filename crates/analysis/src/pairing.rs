@@ -6,7 +6,9 @@
 //! its free.
 
 use hashbrown::HashMap;
-use vramscope_snapshot::{Action, Block, BlockState, DeviceId, EventIdx, EventTable, PoolId, Snapshot, StackId};
+use vramscope_snapshot::{
+    Action, Block, BlockState, DeviceId, EventIdx, EventTable, PoolId, Snapshot, StackId,
+};
 
 use crate::allocations::{AllocIdx, Allocation, Allocations, Moment};
 
@@ -98,9 +100,10 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
         }
     }
     let mut open: HashMap<u64, AllocIdx> = HashMap::new();
+    let mut completes_next = None;
     let mut skip_until = 0;
     let table = &mut pairing.allocations;
-    table.addr.reserve_exact(facts.allocs as usize);
+    table.reserve(facts.allocs as usize);
     for (row, &action) in events.actions().iter().enumerate() {
         let event = EventIdx::from_index(row);
         let now = Moment::after(event);
@@ -125,6 +128,18 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
             }
             Action::FreeRequested => {
                 let addr = events.addrs()[row];
+                // Nearly always the free completes with the next event, and one look-up serves both.
+                if events.actions().get(row + 1) == Some(&Action::FreeCompleted)
+                    && events.addrs().get(row + 1) == Some(&addr)
+                    && let Some(index) = open.remove(&addr)
+                {
+                    completes_next = Some(index);
+                    let released = &mut table.released[index.index()];
+                    facts.contradictions += u64::from(*released != Moment::NEVER);
+                    *released = now.min(*released);
+                    pairing.links.push(Link::allocation(index));
+                    continue;
+                }
                 match open.get(&addr).copied() {
                     Some(index) if table.released[index.index()] == Moment::NEVER => {
                         table.released[index.index()] = now;
@@ -148,17 +163,19 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
                     }
                 }
             }
-            Action::FreeCompleted => match open.remove(&events.addrs()[row]) {
-                Some(index) => {
-                    table.end(index, now);
-                    Link::allocation(index)
+            Action::FreeCompleted => {
+                match completes_next.take().or_else(|| open.remove(&events.addrs()[row])) {
+                    Some(index) => {
+                        table.end(index, now);
+                        Link::allocation(index)
+                    }
+                    None => {
+                        // Its release lies before the first event, unless such events are left out.
+                        let released = if facts.frees_requested == 0 { now } else { Moment::START };
+                        Link::allocation(table.push(&earlier(events, row, released, now)))
+                    }
                 }
-                None => {
-                    // Its release lies before the first event, unless such events are left out.
-                    let released = if facts.frees_requested == 0 { now } else { Moment::START };
-                    Link::allocation(table.push(&earlier(events, row, released, now)))
-                }
-            },
+            }
             Action::SegmentAlloc | Action::SegmentFree | Action::SegmentMap | Action::SegmentUnmap => {
                 facts.segment_events += 1;
                 pairing.segment_events.push(event);
@@ -170,7 +187,9 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
                 facts.workspace_events += 1;
                 Link::NONE
             }
-            Action::Snapshot | Action::Oom | Action::Annotate | Action::UserDefined | Action::Unknown => Link::NONE,
+            Action::Snapshot | Action::Oom | Action::Annotate | Action::UserDefined | Action::Unknown => {
+                Link::NONE
+            }
         };
         pairing.links.push(link);
     }

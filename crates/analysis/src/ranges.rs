@@ -181,9 +181,11 @@ impl RangeHistory {
             }
         }
         if !complete {
-            history.start_bytes = history.start.iter().fold(0, |sum, range| sum.saturating_add(range.size as i64));
+            history.start_bytes =
+                history.start.iter().fold(0, |sum, range| sum.saturating_add(range.size as i64));
         }
-        let mut taken: Vec<u64> = history.changes.iter().filter(|change| change.held).map(|c| c.range.addr).collect();
+        let mut taken: Vec<u64> =
+            history.changes.iter().filter(|change| change.held).map(|c| c.range.addr).collect();
         taken.sort_unstable();
         let is_earlier = |segment: &Segment| {
             let next = taken.partition_point(|&addr| addr < segment.addr);

@@ -22,7 +22,8 @@ pub struct Rules {
 impl Rules {
     /// The rules that a snapshot was recorded under.
     pub fn new(settings: &Settings) -> Self {
-        let mut divisions: Vec<u64> = settings.roundup_divisions.iter().map(|&(_, divisions)| divisions).collect();
+        let mut divisions: Vec<u64> =
+            settings.roundup_divisions.iter().map(|&(_, divisions)| divisions).collect();
         if divisions.iter().all(|&n| n <= 1) {
             divisions.clear();
         }

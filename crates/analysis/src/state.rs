@@ -80,6 +80,10 @@ impl State {
 
     /// The pool of an allocation: as its event says, or else that of the range around it.
     pub fn pool_of(&self, addr: u64, stated: PoolId) -> PoolId {
-        if stated != PoolId::UNKNOWN { stated } else { self.range_of(addr).map_or(stated, |range| range.pool) }
+        if stated != PoolId::UNKNOWN {
+            stated
+        } else {
+            self.range_of(addr).map_or(stated, |range| range.pool)
+        }
     }
 }

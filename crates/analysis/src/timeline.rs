@@ -56,7 +56,7 @@ pub(crate) struct Source<'a> {
 
 impl Source<'_> {
     /// The counters after an event, given those before it.
-    #[inline]
+    #[inline(always)]
     fn step(&self, mut counters: Counters, row: usize, lost: &mut usize) -> Counters {
         let now = Moment(row as u32 + 1);
         let link = self.links[row];
@@ -86,7 +86,7 @@ impl Source<'_> {
     }
 
     /// Takes off an allocation that is released or closed at this moment.
-    #[inline]
+    #[inline(always)]
     fn close(&self, counters: &mut Counters, index: AllocIdx, now: Moment) {
         let at = index.index();
         let allocations = self.allocations;
@@ -106,7 +106,8 @@ fn signed(bytes: u64) -> i64 {
 
 impl Timeline {
     pub(crate) fn new(source: Source<'_>, start_reserved: i64) -> Self {
-        let mut timeline = Self { start: start_counters(source.allocations, start_reserved), ..Self::default() };
+        let mut timeline =
+            Self { start: start_counters(source.allocations, start_reserved), ..Self::default() };
         let mut live = LiveSet::new(source.allocations);
         let mut counters = timeline.start;
         for (peak, counter) in timeline.peaks.iter_mut().zip(Counter::ALL) {
@@ -216,7 +217,8 @@ impl Timeline {
     pub(crate) fn live_unsorted(&self, source: &Source<'_>, at: Moment) -> Vec<AllocIdx> {
         let kept = self.live_sets.partition_point(|(moment, _)| *moment <= at).saturating_sub(1);
         let Some(&(moment, end)) = self.live_sets.get(kept) else { return Vec::new() };
-        let start = kept.checked_sub(1).and_then(|before| self.live_sets.get(before)).map_or(0, |(_, end)| *end);
+        let start =
+            kept.checked_sub(1).and_then(|before| self.live_sets.get(before)).map_or(0, |(_, end)| *end);
         let earlier = self.live.get(start..end).unwrap_or_default().iter().copied();
         let rows = moment.0 as usize..(at.0 as usize).min(source.links.len());
         let since = rows.filter_map(|row| {

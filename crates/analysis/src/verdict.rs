@@ -66,12 +66,13 @@ pub(crate) fn judge(
     let mut notes = Vec::new();
 
     let estimated = (0..allocations.len()).filter(|&row| allocations.estimated.get(row));
-    let (estimated_blocks, mut estimated_bytes) =
-        estimated.fold((0_u64, 0_u64), |(n, bytes), row| (n + 1, bytes.saturating_add(allocations.size[row])));
+    let (estimated_blocks, mut estimated_bytes) = estimated
+        .fold((0_u64, 0_u64), |(n, bytes), row| (n + 1, bytes.saturating_add(allocations.size[row])));
     estimated_bytes = estimated_bytes.saturating_add(facts.differing_bytes);
 
     let final_segments = snapshot.segments_of(device);
-    let final_bytes: u64 = final_segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.total_size));
+    let final_bytes: u64 =
+        final_segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.total_size));
     let earlier_ranges = (ranges.start.iter().count() as u64).saturating_sub(facts.workspaces);
     let frees_left_out = facts.allocs > 0 && facts.frees_completed == 0 && facts.lost_frees > 0;
 
@@ -91,7 +92,9 @@ pub(crate) fn judge(
         }
         Status::Truncated
     } else if events.len() <= 1 && !final_segments.is_empty() && facts.segment_events == 0 {
-        notes.push("there is no history: the numbers are those of the moment when the snapshot was taken".into());
+        notes.push(
+            "there is no history: the numbers are those of the moment when the snapshot was taken".into(),
+        );
         Status::StateOnly
     } else if facts.allocs == 0 && facts.frees_requested + facts.frees_completed > 1 {
         notes.push("there are frees but no `alloc` events: recorded with skip_actions?".into());
@@ -137,7 +140,8 @@ pub(crate) fn judge(
         notes.push("recording began when memory was already in use".into());
         Status::LateStart
     } else if facts.adjusted + facts.differing > 0 {
-        notes.push("allocator settings changed while recording, and the file holds only the last ones".into());
+        notes
+            .push("allocator settings changed while recording, and the file holds only the last ones".into());
         Status::SettingsChanged
     } else {
         Status::Exact

@@ -42,7 +42,11 @@ fn known(name: &str) -> Known {
         // Blocks from before the recording were freed inside it, so their rounding is inferred.
         "late_start_pending" => Known::Counters(rough, Status::LateStart),
         // Here the inference happens to be unique, or nothing from before was freed.
-        "late_start" | "late_start_max_split" | "late_start_expandable" | "late_start_pools" | "late_start_training"
+        "late_start"
+        | "late_start_max_split"
+        | "late_start_expandable"
+        | "late_start_pools"
+        | "late_start_training"
         | "disabled_between" => Known::Counters(&Counter::ALL, Status::LateStart),
         "history_cleared" => Known::Counters(&Counter::ALL, Status::RingOverflow),
         "ring_buffer" => Known::From("step3.forward", rough, Status::RingOverflow),
@@ -62,7 +66,9 @@ fn known(name: &str) -> Known {
         // it also loses events in the middle.
         "max_entries_raised" => Known::From("small0", rough, Status::RingOverflow),
         "max_entries_lowered" => Known::From("small2", &[Requested], Status::RingOverflow),
-        "enabled_state" | "no_recording" | "formats_list" | "formats_list_p2" => Known::End(Status::StateOnly),
+        "enabled_state" | "no_recording" | "formats_list" | "formats_list_p2" => {
+            Known::End(Status::StateOnly)
+        }
         _ => Known::All,
     }
 }
@@ -96,7 +102,8 @@ fn counters_and_peaks_at_every_mark() {
         let none = EventTable::default();
         let events = snapshot.trace(DeviceId(0)).unwrap_or(&none);
         // `oom` was dumped by the observer, before the failed request unwound.
-        let marks: Vec<_> = marks.iter().filter(|mark| name != "oom" || mark["label"] != "after oom").collect();
+        let marks: Vec<_> =
+            marks.iter().filter(|mark| name != "oom" || mark["label"] != "after oom").collect();
         let last = marks.last().unwrap();
         let mut reached = false;
         for mark in &marks {
@@ -112,7 +119,11 @@ fn counters_and_peaks_at_every_mark() {
                 }
                 Known::End(_) => (&[], false),
             };
-            let at = if is_last { replay.end() } else { moment_at_time(events, mark["time_ns"].as_i64().unwrap() / 1000) };
+            let at = if is_last {
+                replay.end()
+            } else {
+                moment_at_time(events, mark["time_ns"].as_i64().unwrap() / 1000)
+            };
             let now = replay.counters(at);
             let (_, highest) = replay.extremes(Moment::START, at);
             for &counter in counters {
@@ -120,7 +131,10 @@ fn counters_and_peaks_at_every_mark() {
                     checks += 1;
                     let pytorchs = mark[key].as_i64().unwrap();
                     if ours != pytorchs {
-                        wrong.push(format!("{name}, {label}, {what} {}: {ours}, PyTorch {pytorchs}", counter.name()));
+                        wrong.push(format!(
+                            "{name}, {label}, {what} {}: {ours}, PyTorch {pytorchs}",
+                            counter.name()
+                        ));
                     }
                 };
                 check("current", now[counter], counter.name());
@@ -128,7 +142,10 @@ fn counters_and_peaks_at_every_mark() {
                     check("peak", highest[counter], &format!("{}_peak", counter.name()));
                 }
             }
-            assert!(!is_last || !matches!(known(name), Known::From(..)) || reached, "{name} has its first known mark");
+            assert!(
+                !is_last || !matches!(known(name), Known::From(..)) || reached,
+                "{name} has its first known mark"
+            );
         }
         let status = match known(name) {
             Known::All => Status::Exact,
@@ -139,7 +156,12 @@ fn counters_and_peaks_at_every_mark() {
             assert_eq!(replay.verdict().estimated_bytes, 0, "{name}");
             assert_eq!(replay.verdict().notes, [""; 0], "{name}");
         }
-        assert_eq!(snapshot.warnings.len(), usize::from(name.starts_with("max_entries")), "{:?}", snapshot.warnings);
+        assert_eq!(
+            snapshot.warnings.len(),
+            usize::from(name.starts_with("max_entries")),
+            "{:?}",
+            snapshot.warnings
+        );
     }
     assert!(wrong.is_empty(), "{} of {checks} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(checks > 6000, "only {checks} checks");
@@ -154,7 +176,11 @@ fn ranks_end_and_peak_as_pytorch_says() {
         let replay = Replay::new(&snapshot, DeviceId(0));
         for counter in [Allocated, Active, Reserved] {
             let name = counter.name();
-            assert_eq!(replay.counters(replay.end())[counter], oracle[name].as_i64().unwrap(), "rank {rank} {name}");
+            assert_eq!(
+                replay.counters(replay.end())[counter],
+                oracle[name].as_i64().unwrap(),
+                "rank {rank} {name}"
+            );
             let peak = oracle[format!("{name}_peak")].as_i64().unwrap();
             assert_eq!(replay.peak(counter).bytes, peak, "rank {rank} peak {name}");
         }
@@ -173,7 +199,8 @@ fn states_add_up() {
         let moments = (0..=end).step_by((end as usize / 40).max(1)).chain([end, replay.peak(Requested).at.0]);
         for at in moments.map(Moment) {
             let state = replay.state(at);
-            let mut sum = vramscope_analysis::Counters { reserved: state.counters.reserved, ..Default::default() };
+            let mut sum =
+                vramscope_analysis::Counters { reserved: state.counters.reserved, ..Default::default() };
             for &index in &state.live {
                 let allocation = replay.allocation(index);
                 assert!(allocation.is_live(at), "{name} {at:?}");
@@ -187,8 +214,15 @@ fn states_add_up() {
             if exact {
                 let held: u64 = state.ranges.iter().map(|range| range.size).sum();
                 let holes: u64 = state.holes.iter().map(|hole| hole.size).sum();
-                assert_eq!(held as i64, state.counters.reserved, "{name} at {at:?}: the ranges add up to reserved");
-                assert_eq!(holes as i64, state.counters.reserved - state.counters.active, "{name} at {at:?}: no overlap");
+                assert_eq!(
+                    held as i64, state.counters.reserved,
+                    "{name} at {at:?}: the ranges add up to reserved"
+                );
+                assert_eq!(
+                    holes as i64,
+                    state.counters.reserved - state.counters.active,
+                    "{name} at {at:?}: no overlap"
+                );
             }
         }
         // The state at the end is the final state of the file.
@@ -201,7 +235,11 @@ fn states_add_up() {
             assert_eq!(state.live.len(), blocks.len(), "{name}");
             for (&index, block) in state.live.iter().zip(blocks) {
                 let ours = replay.allocation(index);
-                assert_eq!((ours.addr, ours.size, ours.requested), (block.addr, block.size, block.requested), "{name}");
+                assert_eq!(
+                    (ours.addr, ours.size, ours.requested),
+                    (block.addr, block.size, block.requested),
+                    "{name}"
+                );
             }
         }
     }

@@ -62,7 +62,14 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         "formats_trace_plot.html",
     ];
     let mut seeds: Vec<_> = files.iter().map(|name| ((*name).to_owned(), recording(name))).collect();
-    let small = record(&Options { events: 300, depth: (2, 6), frames: 40, devices: 2, pool_id: true, ..Options::default() });
+    let small = record(&Options {
+        events: 300,
+        depth: (2, 6),
+        frames: 40,
+        devices: 2,
+        pool_id: true,
+        ..Options::default()
+    });
     for dialect in [Dialect::Cpp, Dialect::CppTagged, Dialect::Protocol(5)] {
         seeds.push((format!("{dialect:?}"), small.pickle(dialect)));
     }
@@ -83,7 +90,10 @@ fn damaged_recordings() {
             intact += usize::from(check(&format!("{name} case {case}"), &damaged, case));
         }
     }
-    assert!(intact > 5000, "only {intact} damaged files gave something: the damage is too coarse to test much");
+    assert!(
+        intact > 5000,
+        "only {intact} damaged files gave something: the damage is too coarse to test much"
+    );
 }
 
 #[test]

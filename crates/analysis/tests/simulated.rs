@@ -26,25 +26,39 @@ fn counters(simulated: &trace::Counters) -> Counters {
 fn options() -> impl Strategy<Value = Options> {
     let max_split = prop_oneof![Just(None), (20_u64..200).prop_map(|mib| Some(mib << 20))];
     let divisions = prop_oneof![Just(0_u64), Just(1), Just(2), Just(4), Just(8)];
-    (any::<u64>(), 200_u64..1500, 1_u32..3, 0_u32..3, 0_u32..3, any::<bool>(), any::<bool>(), max_split, divisions)
-        .prop_map(|(seed, events, devices, pools, streams, pool_id, expandable, max_split_size, divisions)| Options {
-            events,
-            seed,
-            devices,
-            depth: (1, 8),
-            frames: 60,
-            pools,
-            streams,
-            pool_id,
-            allocator: Config {
-                expandable,
-                max_split_size,
-                roundup_power2_divisions: [divisions; 16],
-                stacks: Stacks::All,
-                ..Config::default()
+    (
+        any::<u64>(),
+        200_u64..1500,
+        1_u32..3,
+        0_u32..3,
+        0_u32..3,
+        any::<bool>(),
+        any::<bool>(),
+        max_split,
+        divisions,
+    )
+        .prop_map(
+            |(seed, events, devices, pools, streams, pool_id, expandable, max_split_size, divisions)| {
+                Options {
+                    events,
+                    seed,
+                    devices,
+                    depth: (1, 8),
+                    frames: 60,
+                    pools,
+                    streams,
+                    pool_id,
+                    allocator: Config {
+                        expandable,
+                        max_split_size,
+                        roundup_power2_divisions: [divisions; 16],
+                        stacks: Stacks::All,
+                        ..Config::default()
+                    },
+                    ..Options::default()
+                }
             },
-            ..Options::default()
-        })
+        )
 }
 
 fn dialects() -> impl Strategy<Value = Dialect> {

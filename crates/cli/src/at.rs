@@ -21,8 +21,14 @@ const DEFAULT_ROWS: usize = 15;
 pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let inputs = find(std::slice::from_ref(&args.path))?;
     let [input] = inputs.as_slice() else {
-        let names: Vec<_> = inputs.iter().take(8).map(|input| format!("\n  {}", input.path.display())).collect();
-        bail!("{} holds {} snapshots; name one of them:{}", args.path.display(), inputs.len(), names.concat());
+        let names: Vec<_> =
+            inputs.iter().take(8).map(|input| format!("\n  {}", input.path.display())).collect();
+        bail!(
+            "{} holds {} snapshots; name one of them:{}",
+            args.path.display(),
+            inputs.len(),
+            names.concat()
+        );
     };
     let cache = args.output.cache();
     let bar = Bar::new(&inputs);
@@ -98,9 +104,9 @@ fn moment(args: &MomentArgs, replay: &Replay, events: &EventTable) -> anyhow::Re
         let ooms = replay.ooms();
         let oom = match number.checked_sub(1) {
             None => ooms.last().context("memory never ran out in this snapshot. Try --peak")?,
-            Some(row) => {
-                ooms.get(row).with_context(|| format!("memory ran out {}", text::plural(ooms.len(), "time")))?
-            }
+            Some(row) => ooms
+                .get(row)
+                .with_context(|| format!("memory ran out {}", text::plural(ooms.len(), "time")))?,
         };
         return Ok(Moment::after(oom.event));
     }
@@ -207,7 +213,12 @@ impl Report<'_> {
             ("reserved", counters.reserved),
             ("largest hole", self.state.largest_hole() as i64),
         ] {
-            writeln!(out, "  {label:12}{:>12}  {:>18} bytes", text::bytes(bytes), text::count(bytes.max(0) as u64))?;
+            writeln!(
+                out,
+                "  {label:12}{:>12}  {:>18} bytes",
+                text::bytes(bytes),
+                text::count(bytes.max(0) as u64)
+            )?;
         }
         writeln!(out)?;
         let live = self.largest(limit);

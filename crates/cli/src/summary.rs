@@ -154,7 +154,8 @@ impl File {
         let mut warnings = snapshot.warnings.clone();
         if let Some(damage) = &snapshot.damage {
             let reason = &damage.reason;
-            warnings.push(format!("damaged or cut at byte {}: {reason}; what is intact is shown", damage.offset));
+            warnings
+                .push(format!("damaged or cut at byte {}: {reason}; what is intact is shown", damage.offset));
         }
         Self {
             path: path.display().to_string(),
@@ -171,7 +172,13 @@ impl File {
     }
 
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        write!(out, "{} · {} · {}", text::printable(&self.path), self.format, text::bytes(self.bytes as i64))?;
+        write!(
+            out,
+            "{} · {} · {}",
+            text::printable(&self.path),
+            self.format,
+            text::bytes(self.bytes as i64)
+        )?;
         if let (Some(kind), Some(rank)) = (self.rank_kind, self.rank) {
             write!(out, " · {kind} {rank}")?;
         }
@@ -230,7 +237,11 @@ impl Device {
     }
 
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let name = if self.device == DeviceId::HOST.0 { "host memory".into() } else { format!("device {}", self.device) };
+        let name = if self.device == DeviceId::HOST.0 {
+            "host memory".into()
+        } else {
+            format!("device {}", self.device)
+        };
         writeln!(
             out,
             "{name} · {} · {} · {} · {}",
@@ -247,7 +258,8 @@ impl Device {
         writeln!(out, "  {:8}{:>12}{:>12}{:>12}{:>12}", "", "requested", "allocated", "active", "reserved")?;
         let row = |label: &str, counters: CountersJson| {
             let CountersJson { requested, allocated, active, reserved } = counters;
-            let cells = [requested, allocated, active, reserved].map(|bytes| format!("{:>12}", text::bytes(bytes)));
+            let cells =
+                [requested, allocated, active, reserved].map(|bytes| format!("{:>12}", text::bytes(bytes)));
             format!("  {label:8}{}", cells.concat())
         };
         if self.start.reserved != 0 || self.start.requested != 0 {
@@ -292,7 +304,9 @@ fn sentence(status: Status, estimated: u64) -> String {
         bytes => format!("; sizes of {} are inferred", text::bytes(bytes as i64)),
     };
     let what = match status {
-        Status::Exact => return "exact: complete from the first allocation on, equal to PyTorch's counters".into(),
+        Status::Exact => {
+            return "exact: complete from the first allocation on, equal to PyTorch's counters".into();
+        }
         Status::LateStart => "late start: recording began when memory was in use",
         Status::RingOverflow => "ring overflow: the beginning of the history is gone",
         Status::EventsSkipped => "events skipped: some were not recorded",

@@ -86,7 +86,8 @@ impl Fingerprint {
 impl Cache {
     /// The user's cache: `$XDG_CACHE_HOME/vramscope`, or `~/.cache/vramscope`.
     pub fn of_user() -> Option<Self> {
-        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let absolute =
+            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = absolute("XDG_CACHE_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
             .or_else(|| absolute("LOCALAPPDATA"))?;
@@ -162,7 +163,8 @@ impl Cache {
         for entry in fs::read_dir(&self.folder)?.flatten() {
             let path = entry.path();
             let Ok(metadata) = entry.metadata() else { continue };
-            let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+            let age =
+                metadata.modified().ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
             if entry.file_name().as_encoded_bytes().starts_with(b".tmp") && age > ABANDONED {
                 fs::remove_file(&path).ok();
             }

@@ -46,8 +46,11 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<Input>, OpenError> {
 fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
     let mut files = 0;
     let mut inputs = Vec::new();
-    let visible = |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with('.');
-    for entry in WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter().filter_entry(visible) {
+    let visible = |entry: &walkdir::DirEntry| {
+        entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with('.')
+    };
+    for entry in WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter().filter_entry(visible)
+    {
         // A folder that cannot be entered or a broken link hides nothing else.
         let Ok(entry) = entry else { continue };
         if !entry.file_type().is_file() {
@@ -65,7 +68,8 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
         return Err(OpenError::NoSnapshots { folder: folder.to_owned(), files });
     }
     inputs.sort_by(|a, b| {
-        let key = |input: &Input| (input.name.group.clone(), input.name.step, input.name.oom, input.name.rank);
+        let key =
+            |input: &Input| (input.name.group.clone(), input.name.step, input.name.oom, input.name.rank);
         key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path))
     });
     Ok(inputs)

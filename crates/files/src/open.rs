@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use rayon::prelude::*;
 use vramscope_analysis::Replay;
@@ -14,6 +16,9 @@ use crate::find::Input;
 
 /// Small enough to stay in the processor's cache between reading and parsing.
 const CHUNK: usize = 1 << 19;
+
+/// Chunks that are fetched before they are needed.
+const CHUNKS_AHEAD: usize = 2;
 
 /// Why an input could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +59,10 @@ impl OpenError {
         matches!(
             self,
             Self::Read {
-                error: ReadError::OtherFormat(_) | ReadError::NotASnapshot(_) | ReadError::Refused { .. } | ReadError::Empty,
+                error: ReadError::OtherFormat(_)
+                    | ReadError::NotASnapshot(_)
+                    | ReadError::Refused { .. }
+                    | ReadError::Empty,
                 ..
             }
         )
@@ -92,7 +100,7 @@ impl Progress for () {
 pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Result<Opened, OpenError> {
     let io_error = |error| OpenError::Io { path: input.path.clone(), error };
     if input.is_stdin() {
-        let (snapshot, bytes) = read(&mut io::stdin().lock(), &input.path, progress)?;
+        let (snapshot, bytes) = read_stream(&mut io::stdin().lock(), &input.path, progress)?;
         return Ok(opened(input, bytes, snapshot, None));
     }
     let mut file = File::open(&input.path).map_err(io_error)?;
@@ -109,14 +117,14 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         let (path, name) = (input.path.clone(), input.name.clone());
         return Ok(Opened { path, name, bytes, snapshot, replays, from_cache: true });
     }
-    let (snapshot, bytes) = read(&mut file, &input.path, progress)?;
+    let (snapshot, bytes) = read_file(file, bytes, &input.path, progress)?;
     Ok(opened(input, bytes, snapshot, cache.zip(fingerprint.as_ref())))
 }
 
 /// Opens a snapshot that is in memory already.
 pub fn open_bytes(name: &str, bytes: &[u8]) -> Result<Opened, OpenError> {
     let path = PathBuf::from(name);
-    let (snapshot, bytes) = read(&mut &*bytes, &path, &())?;
+    let (snapshot, bytes) = read_stream(&mut &*bytes, &path, &())?;
     let input = Input { path, name: Name::default(), named: true };
     Ok(opened(&input, bytes, snapshot, None))
 }
@@ -134,7 +142,7 @@ pub fn open_each<T: Send>(
 
 /// Replays what was read, and meanwhile puts it into the cache.
 fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(&Cache, &Fingerprint)>) -> Opened {
-    let replays = std::thread::scope(|scope| {
+    let replays = thread::scope(|scope| {
         if let Some((cache, fingerprint)) = cache {
             scope.spawn(|| cache.store(fingerprint, &snapshot));
         }
@@ -144,22 +152,92 @@ fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(&Cache, 
     Opened { path, name, bytes, snapshot, replays, from_cache: false }
 }
 
-fn read(source: &mut dyn Read, path: &Path, progress: &dyn Progress) -> Result<(Snapshot, u64), OpenError> {
-    let read_error = |error| OpenError::Read { path: path.to_owned(), error };
-    let mut reader = Reader::new();
+/// Reads a stream that may block: chunk by chunk, no further than needed.
+fn read_stream(
+    source: &mut dyn Read,
+    path: &Path,
+    progress: &dyn Progress,
+) -> Result<(Snapshot, u64), OpenError> {
+    let mut parsing = Parsing::new(0, path, progress);
     let mut chunk = vec![0; CHUNK];
-    let mut bytes = 0;
     loop {
-        let len = match source.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(len) => len,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+        match read_some(source, &mut chunk) {
+            Ok(0) => return parsing.finish(),
+            Ok(len) => parsing.feed(chunk.get(..len).unwrap_or_default())?,
             Err(error) => return Err(OpenError::Io { path: path.to_owned(), error }),
-        };
-        bytes += len as u64;
-        reader.feed(chunk.get(..len).unwrap_or_default()).map_err(read_error)?;
-        progress.advance(len as u64);
+        }
     }
-    let snapshot = reader.finish().map_err(read_error)?;
-    Ok((snapshot, bytes))
+}
+
+/// Reads a file, with a second thread that fetches the next chunk while one is parsed.
+fn read_file(
+    mut file: File,
+    bytes: u64,
+    path: &Path,
+    progress: &dyn Progress,
+) -> Result<(Snapshot, u64), OpenError> {
+    let (full_sender, full) = sync_channel::<io::Result<Vec<u8>>>(CHUNKS_AHEAD);
+    let (empty, empty_receiver) = sync_channel::<Vec<u8>>(CHUNKS_AHEAD + 1);
+    for _ in 0..=CHUNKS_AHEAD {
+        let _ = empty.send(vec![0; CHUNK]);
+    }
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for mut chunk in empty_receiver {
+                chunk.resize(CHUNK, 0);
+                let result = read_some(&mut file, &mut chunk).map(|len| {
+                    chunk.truncate(len);
+                    chunk
+                });
+                let is_last = !matches!(&result, Ok(chunk) if !chunk.is_empty());
+                if full_sender.send(result).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        let mut parsing = Parsing::new(bytes, path, progress);
+        for chunk in full {
+            let chunk = chunk.map_err(|error| OpenError::Io { path: path.to_owned(), error })?;
+            parsing.feed(&chunk)?;
+            let _ = empty.try_send(chunk);
+        }
+        parsing.finish()
+    })
+}
+
+fn read_some(source: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match source.read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// A reader that knows where its bytes come from.
+struct Parsing<'a> {
+    reader: Reader,
+    bytes: u64,
+    path: &'a Path,
+    progress: &'a dyn Progress,
+}
+
+impl<'a> Parsing<'a> {
+    fn new(expected: u64, path: &'a Path, progress: &'a dyn Progress) -> Self {
+        Self { reader: Reader::new().expect_len(expected), bytes: 0, path, progress }
+    }
+
+    fn feed(&mut self, chunk: &[u8]) -> Result<(), OpenError> {
+        self.bytes += chunk.len() as u64;
+        let path = self.path;
+        self.reader.feed(chunk).map_err(|error| OpenError::Read { path: path.to_owned(), error })?;
+        self.progress.advance(chunk.len() as u64);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(Snapshot, u64), OpenError> {
+        let Self { reader, bytes, path, .. } = self;
+        let snapshot = reader.finish().map_err(|error| OpenError::Read { path: path.to_owned(), error })?;
+        Ok((snapshot, bytes))
+    }
 }

@@ -16,8 +16,27 @@ pub struct Walk {
 const FIXED: [u8; 256] = {
     let mut len = [0; 256];
     let single = [
-        MARK, POP, POP_MARK, DUP, NONE, APPEND, APPENDS, SETITEM, SETITEMS, EMPTY_DICT, EMPTY_LIST, EMPTY_TUPLE,
-        DICT, LIST, TUPLE, TUPLE1, TUPLE2, TUPLE3, NEWTRUE, NEWFALSE, MEMOIZE,
+        MARK,
+        POP,
+        POP_MARK,
+        DUP,
+        NONE,
+        APPEND,
+        APPENDS,
+        SETITEM,
+        SETITEMS,
+        EMPTY_DICT,
+        EMPTY_LIST,
+        EMPTY_TUPLE,
+        DICT,
+        LIST,
+        TUPLE,
+        TUPLE1,
+        TUPLE2,
+        TUPLE3,
+        NEWTRUE,
+        NEWFALSE,
+        MEMOIZE,
     ];
     let mut i = 0;
     while i < single.len() {

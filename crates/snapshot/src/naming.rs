@@ -51,7 +51,8 @@ pub fn name(path: &str) -> Name {
     let stem = stem(file);
     let upwards = || std::iter::once(stem).chain(parts.iter().rev().copied());
 
-    let found = upwards().enumerate().find_map(|(depth, part)| rank(part, depth == 0).map(|found| (depth, found)));
+    let found =
+        upwards().enumerate().find_map(|(depth, part)| rank(part, depth == 0).map(|found| (depth, found)));
     let step = upwards().find_map(step);
     let oom = stem.split(['_', '-', '.']).any(|word| word == "oom")
         || parts.iter().any(|part| part.starts_with("oom_") || part.ends_with("_exit") || *part == "oom");
@@ -163,11 +164,18 @@ fn trailing_rank(stem: &str) -> Option<Found> {
         Some(_) => return None,
         None => rest,
     };
-    Some(Found { kind: RankKind::Rank, number: digits.parse().ok()?, span: stem.len() - digits.len()..stem.len() })
+    Some(Found {
+        kind: RankKind::Rank,
+        number: digits.parse().ok()?,
+        span: stem.len() - digits.len()..stem.len(),
+    })
 }
 
 fn step(part: &str) -> Option<u64> {
-    ["iteration", "iter", "steps", "step"].iter().find_map(|word| number_after(part, word, &['-', '_'])).map(|(n, _)| n)
+    ["iteration", "iter", "steps", "step"]
+        .iter()
+        .find_map(|word| number_after(part, word, &['-', '_']))
+        .map(|(n, _)| n)
 }
 
 /// Steps, process ids and times differ between the ranks of a run, or between its steps.
@@ -199,9 +207,19 @@ mod tests {
     fn every_frameworks_convention() {
         // (path, rank, step, taken at an OOM or exit)
         let cases: &[(&str, Option<(RankKind, u64)>, Option<u64>, bool)] = &[
-            ("profiling/memory_snapshot/step_000000000010/000003_step_10.pickle", Some((Rank, 3)), Some(10), false),
+            (
+                "profiling/memory_snapshot/step_000000000010/000003_step_10.pickle",
+                Some((Rank, 3)),
+                Some(10),
+                false,
+            ),
             ("memory_snapshot/step_000000000011_exit/000003_step_11.pickle", Some((Rank, 3)), Some(11), true),
-            ("memory_snapshot/iteration_11_exit/rank1_memory_snapshot.pickle", Some((Rank, 1)), Some(11), true),
+            (
+                "memory_snapshot/iteration_11_exit/rank1_memory_snapshot.pickle",
+                Some((Rank, 1)),
+                Some(11),
+                true,
+            ),
             ("torchtune/iteration_5/rank0_memory_snapshot.pickle", Some((Rank, 0)), Some(5), false),
             ("torchtnt/memory_snapshot_rank2/snapshot.pickle", Some((Rank, 2)), None, false),
             ("torchtnt/oom_rank2/snapshot.pickle", Some((Rank, 2)), None, true),

@@ -5,9 +5,9 @@ use std::io::BufRead;
 use super::IpcError;
 use super::tables::Incoming;
 use crate::model::{
-    Action, Annotation, BlockState, BlockTable, Column, Damage, DeviceId, EventTable, Frame, FrameId, Fx, Meta,
-    MetaId, PoolId, Segment, SegmentKind, Settings, Snapshot, Stage, StackId, StackTable, StrId, StreamId,
-    StringTable, Trace,
+    Action, Annotation, BlockState, BlockTable, Column, Damage, DeviceId, EventTable, Frame, FrameId, Fx,
+    Meta, MetaId, PoolId, Segment, SegmentKind, Settings, Snapshot, StackId, StackTable, Stage, StrId,
+    StreamId, StringTable, Trace,
 };
 
 pub(super) fn read(mut source: impl BufRead) -> Result<Snapshot, IpcError> {
@@ -101,7 +101,8 @@ fn stacks(
         stacks.push_frame(Frame { name: StrId(name), file: StrId(file[row]), line: line[row], fx: fx[row] });
     }
     stacks.ends = table("stacks")?.u64("end")?.into_iter().map(|end| end as usize).collect();
-    stacks.lists = Limit::new("frames", stacks.frames.len()).ids(table("stack_frames")?.u32("frame")?, FrameId)?;
+    stacks.lists =
+        Limit::new("frames", stacks.frames.len()).ids(table("stack_frames")?.u32("frame")?, FrameId)?;
     let in_order = stacks.ends.is_sorted() && stacks.ends.last() == Some(&stacks.lists.len());
     if stacks.ends.len() < 2 || !in_order || stacks.ends[1] != 0 {
         return Err(IpcError::Dangling("stacks"));
@@ -187,7 +188,13 @@ fn annotations(mut table: Incoming, strings: Limit) -> Result<Vec<Annotation>, I
     Ok((0..name.len()).map(row).collect())
 }
 
-fn trace(mut table: Incoming, stacks: Limit, streams: Limit, pools: Limit, metas: Limit) -> Result<Trace, IpcError> {
+fn trace(
+    mut table: Incoming,
+    stacks: Limit,
+    streams: Limit,
+    pools: Limit,
+    metas: Limit,
+) -> Result<Trace, IpcError> {
     let device = table.metadata("device").parse().map_err(|_| IpcError::Missing("events.device".into()))?;
     let actions = table.u8("action")?;
     if actions.iter().any(|&action| usize::from(action) >= Action::ALL.len()) {

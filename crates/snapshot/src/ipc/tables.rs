@@ -22,6 +22,9 @@ pub(super) const NAME: &str = "table";
 /// Rows are written in pieces, so that no second copy of a long table is ever in memory.
 const ROWS_PER_BATCH: usize = 1 << 16;
 
+/// So many rows are made room for because the stream says so; more only as they arrive.
+const MAX_RESERVED: usize = 1 << 24;
+
 /// One table on its way out: named columns, each a function from a range of rows to an array.
 pub(super) struct Outgoing<'a> {
     metadata: HashMap<String, String>,
@@ -32,7 +35,11 @@ pub(super) struct Outgoing<'a> {
 
 impl<'a> Outgoing<'a> {
     pub(super) fn new(name: &str, rows: usize) -> Self {
-        let metadata = HashMap::from([(NAME.to_owned(), name.to_owned()), ("version".into(), VERSION.into())]);
+        let metadata = HashMap::from([
+            (NAME.to_owned(), name.to_owned()),
+            ("version".into(), VERSION.into()),
+            ("rows".into(), rows.to_string()),
+        ]);
         Self { metadata, rows, fields: Vec::new(), columns: Vec::new() }
     }
 
@@ -41,7 +48,12 @@ impl<'a> Outgoing<'a> {
         self
     }
 
-    fn column(mut self, name: &str, kind: DataType, make: impl Fn(std::ops::Range<usize>) -> ArrayRef + 'a) -> Self {
+    fn column(
+        mut self,
+        name: &str,
+        kind: DataType,
+        make: impl Fn(std::ops::Range<usize>) -> ArrayRef + 'a,
+    ) -> Self {
         self.fields.push(Field::new(name, kind, false));
         self.columns.push(Box::new(make));
         self
@@ -111,13 +123,13 @@ enum Values {
 }
 
 impl Values {
-    fn new(kind: &DataType) -> Option<Self> {
+    fn new(kind: &DataType, rows: usize) -> Option<Self> {
         Some(match kind {
-            DataType::UInt8 => Self::U8(Vec::new()),
-            DataType::UInt32 => Self::U32(Vec::new()),
-            DataType::UInt64 => Self::U64(Vec::new()),
-            DataType::Int32 => Self::I32(Vec::new()),
-            DataType::Int64 => Self::I64(Vec::new()),
+            DataType::UInt8 => Self::U8(Vec::with_capacity(rows)),
+            DataType::UInt32 => Self::U32(Vec::with_capacity(rows)),
+            DataType::UInt64 => Self::U64(Vec::with_capacity(rows)),
+            DataType::Int32 => Self::I32(Vec::with_capacity(rows)),
+            DataType::Int64 => Self::I64(Vec::with_capacity(rows)),
             DataType::LargeUtf8 => Self::Text(Vec::new()),
             _ => return None,
         })
@@ -166,10 +178,12 @@ impl Incoming {
         if schema.metadata().get("version").map(String::as_str) != Some(VERSION) {
             return Err(IpcError::Version);
         }
+        let rows = schema.metadata().get("rows").and_then(|rows| rows.parse().ok()).unwrap_or(0);
         let missing = |field: &Field| IpcError::Missing(field.name().clone());
         let mut columns = HashMap::new();
         for field in schema.fields() {
-            let values = Values::new(field.data_type()).ok_or_else(|| missing(field))?;
+            let values =
+                Values::new(field.data_type(), rows.min(MAX_RESERVED)).ok_or_else(|| missing(field))?;
             columns.insert(field.name().clone(), values);
         }
         for batch in &mut reader {

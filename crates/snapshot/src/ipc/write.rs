@@ -11,7 +11,9 @@ pub(super) fn write(snapshot: &Snapshot, mut out: impl Write) -> Result<(), Arro
     let out = &mut out;
     about(snapshot, out)?;
     let strings = &snapshot.strings;
-    Outgoing::new("strings", strings.len()).text("text", |row| strings.get(StrId::from_index(row))).write(out)?;
+    Outgoing::new("strings", strings.len())
+        .text("text", |row| strings.get(StrId::from_index(row)))
+        .write(out)?;
 
     let stacks = &snapshot.stacks;
     let frame = |row: usize| stacks.frame(FrameId::from_index(row));
@@ -114,7 +116,9 @@ fn about(snapshot: &Snapshot, out: &mut impl Write) -> Result<(), ArrowError> {
         facts.push(("max_split_size", String::new(), max.to_string()));
     }
     facts.push(("expandable_segments", String::new(), settings.expandable_segments.to_string()));
-    facts.extend(settings.roundup_divisions.iter().map(|(class, n)| ("roundup", class.to_string(), n.to_string())));
+    facts.extend(
+        settings.roundup_divisions.iter().map(|(class, n)| ("roundup", class.to_string(), n.to_string())),
+    );
     facts.extend(settings.all.iter().map(|(name, value)| ("setting", name.clone(), value.clone())));
     facts.extend(snapshot.warnings.iter().map(|text| ("warning", String::new(), text.clone())));
     facts.extend(snapshot.unknown_keys.iter().map(|text| ("unknown_key", String::new(), text.clone())));

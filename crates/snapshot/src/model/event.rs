@@ -187,6 +187,21 @@ impl EventTable {
         self.time_us.get(row).copied().filter(|&time| time != Self::NO_TIME)
     }
 
+    /// Whether the next event needs more room.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.action.len() == self.action.capacity()
+    }
+
+    /// Makes room for so many more events.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.action.reserve_exact(more);
+        self.addr.reserve_exact(more);
+        self.size.reserve_exact(more);
+        self.time_us.reserve_exact(more);
+        self.stack.reserve_exact(more);
+    }
+
     /// Adds an event at the end.
     #[inline]
     pub fn push(&mut self, event: &Event) {
@@ -205,7 +220,8 @@ impl EventTable {
     pub(crate) fn first_jump_back(&self, least: i64) -> Option<(usize, i64)> {
         let steps = self.time_us.windows(2).enumerate();
         let mut back = steps.map(|(row, pair)| (row + 1, pair[0].saturating_sub(pair[1])));
-        back.find(|&(_, back)| back > least).filter(|_| self.time_us.iter().all(|&time| time != Self::NO_TIME))
+        back.find(|&(_, back)| back > least)
+            .filter(|_| self.time_us.iter().all(|&time| time != Self::NO_TIME))
     }
 
     /// Puts the events in the order of their times; those of the same time stay as they are.

@@ -1,8 +1,8 @@
 //! What one file says.
 
 use super::{
-    Annotation, BlockTable, DeviceId, EventTable, Frame, Meta, MetaId, PoolId, Segment, Settings, StackId, StackTable,
-    StrId, StreamId, StringTable, Trace,
+    Annotation, BlockTable, DeviceId, EventTable, Frame, Meta, MetaId, PoolId, Segment, Settings, StackId,
+    StackTable, StrId, StreamId, StringTable, Trace,
 };
 
 /// A pool's two numbers. `(0, 0)` is the default pool, `(0, n)` a `MemPool`, `(n, 0)` a CUDA graph's.

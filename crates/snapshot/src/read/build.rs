@@ -17,7 +17,8 @@ const JUMP_BACK_US: i64 = 10_000;
 
 /// Makes the snapshot, or says what the file holds instead.
 pub(super) fn build(top: Option<Value>, objects: &Objects, tables: Tables) -> Result<Snapshot, ReadError> {
-    let mut build = Build { objects, tables, traces: Vec::new(), segments: Vec::new(), snapshot: Snapshot::default() };
+    let mut build =
+        Build { objects, tables, traces: Vec::new(), segments: Vec::new(), snapshot: Snapshot::default() };
     match top {
         Some(top @ Value::Dict(_)) => {
             let items = objects.dict(top).map(|dict| dict.items.as_slice()).unwrap_or_default();
@@ -25,7 +26,9 @@ pub(super) fn build(top: Option<Value>, objects: &Objects, tables: Tables) -> Re
         }
         // `torch.cuda.memory_snapshot()`: the segments alone.
         Some(Value::EmptyList { .. }) => {}
-        Some(top @ Value::List(_)) if objects.list(top).is_some_and(|list| list.runs(RowKind::Segment).is_some()) => {
+        Some(top @ Value::List(_))
+            if objects.list(top).is_some_and(|list| list.runs(RowKind::Segment).is_some()) =>
+        {
             build.segment_list(top, None);
         }
         Some(top) => return Err(build.not_a_snapshot(top)),
@@ -100,7 +103,9 @@ impl Build<'_> {
         let Some(list) = self.objects.list(value) else { return };
         let mut rows = Vec::new();
         match &list.items {
-            Items::Rows { kind: RowKind::Segment, runs } => rows.extend(runs.iter().flat_map(|run| run.rows())),
+            Items::Rows { kind: RowKind::Segment, runs } => {
+                rows.extend(runs.iter().flat_map(|run| run.rows()))
+            }
             Items::Rows { .. } => self.tables.oddities.note(Oddity::NotABlock),
             Items::Values(values) => {
                 for value in values {
@@ -212,7 +217,11 @@ impl Build<'_> {
                 let rows = runs[0].rows();
                 // Events that belong to no trace may follow.
                 drop(table.split_off((rows.end as usize).min(table.len())));
-                let events = if rows.start == 0 { std::mem::take(&mut table) } else { table.split_off(rows.start as usize) };
+                let events = if rows.start == 0 {
+                    std::mem::take(&mut table)
+                } else {
+                    table.split_off(rows.start as usize)
+                };
                 traces.push(Trace { device, events });
             }
         } else {
@@ -298,7 +307,8 @@ impl Build<'_> {
 fn settings(objects: &Objects, tables: &Tables, value: Value) -> Settings {
     let mut settings = Settings::default();
     let text = |id: StrId| tables.strings.table.get(id);
-    let pairs = |value: Value| objects.dict(value).map(|dict| dict.items.chunks_exact(2)).into_iter().flatten();
+    let pairs =
+        |value: Value| objects.dict(value).map(|dict| dict.items.chunks_exact(2)).into_iter().flatten();
     for pair in pairs(value) {
         let (Value::Str(name), value) = (pair[0], pair[1]) else { continue };
         match (text(name), value) {

@@ -13,6 +13,23 @@ use super::machine::Machine;
 use super::value::{NO_MEMO, RowKind, Value};
 use crate::model::{Event, EventTable, Meta, PoolId, StackId, StrId};
 
+/// The keys of the last event in their order, each by the bytes that spell it: the next event nearly
+/// always has the same.
+#[derive(Default)]
+pub(super) struct Template {
+    keys: Vec<KeySpelling>,
+    /// [`Memo::replaced_strings`](super::value::Memo::replaced_strings) when the keys were looked up.
+    valid_for: u32,
+}
+
+#[derive(Clone, Copy)]
+struct KeySpelling {
+    bytes: u64,
+    mask: u64,
+    len: usize,
+    key: Key,
+}
+
 /// A cursor that never reads past its input.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
@@ -40,6 +57,12 @@ impl<'a> Cursor<'a> {
         let slice = self.bytes.get(self.at..)?.get(..len)?;
         self.at += len;
         Some(slice)
+    }
+
+    /// The next eight bytes.
+    #[inline]
+    fn peek_word(&self) -> Option<u64> {
+        Some(u64::from_le_bytes(*self.bytes.get(self.at..)?.first_chunk()?))
     }
 
     /// The memo number of a `BINGET` or `LONG_BINGET`.
@@ -79,10 +102,15 @@ impl Machine {
     #[inline]
     pub(super) fn fast_event(&mut self, bytes: &[u8], start: usize, offset: u64) -> Option<usize> {
         self.offset = offset;
+        if self.template.valid_for != self.memo.replaced_strings() {
+            self.template.keys.clear();
+            self.template.valid_for = self.memo.replaced_strings();
+        }
         let memo_len = self.memo.len();
         let end = self.try_event(bytes, start);
         if end.is_none() {
             self.memo.truncate(memo_len);
+            self.template.keys.clear();
         }
         end
     }
@@ -98,13 +126,9 @@ impl Machine {
         let mut event = Event { time_us: EventTable::NO_TIME, ..Event::default() };
         let mut meta = Meta::default();
         let mut has_action = false;
-        loop {
-            let opcode = cursor.byte()?;
-            if opcode == SETITEMS {
-                break;
-            }
-            let key = cursor.reference(opcode)?;
-            match Key::of(self.memo.get_str(key)?)? {
+        for position in 0.. {
+            let Some(key) = self.fast_key(&mut cursor, position)? else { break };
+            match key {
                 Key::Action => {
                     let opcode = cursor.byte()?;
                     let text = self.memo.get_str(cursor.reference(opcode)?)?;
@@ -131,12 +155,66 @@ impl Machine {
         if !has_action {
             return None;
         }
-        event.meta = self.tables.meta(meta);
+        let plain = meta.user_metadata == StrId::EMPTY
+            && matches!(meta.compile_context, keys::NOT_COMPILED | StrId::EMPTY);
+        if !plain {
+            event.meta = self.tables.meta(meta);
+        }
+        if self.tables.events.is_full() {
+            self.make_room();
+        }
         let value = Value::Row(RowKind::Event, self.tables.events.len() as u32);
         self.push(value).ok()?;
         self.tables.events.push(&event);
-        self.fast_put(memo, value);
+        if memo != NO_MEMO {
+            self.memo.update(memo, value);
+        }
         Some(cursor.at)
+    }
+
+    /// Grows the event columns, and the memo with them. If the length of the input is known, so much
+    /// that the rest of it fits, judging by the events so far: growing by doubling would copy all
+    /// columns again and again.
+    #[cold]
+    fn make_room(&mut self) {
+        let events = self.tables.events.len();
+        let (start, memo_start) = *self.first_event.get_or_insert((self.offset, self.memo.len()));
+        let doubling = events.max(256);
+        let rest = self.expected_len.saturating_sub(self.offset);
+        let done = self.offset - start;
+        // Too few events to judge by, or nothing to judge.
+        if events < 1024 || rest == 0 || done == 0 {
+            self.tables.events.reserve(doubling);
+            return;
+        }
+        let scale = rest as f64 / done as f64 * 1.03;
+        let expected = |so_far: usize| (so_far as f64 * scale) as usize + 1024;
+        self.tables.events.reserve(expected(events));
+        self.memo.reserve(expected(self.memo.len().saturating_sub(memo_start)));
+    }
+
+    /// The next key; `Some(None)` at the end of the dictionary.
+    #[inline]
+    fn fast_key(&mut self, cursor: &mut Cursor<'_>, position: usize) -> Option<Option<Key>> {
+        let word = cursor.peek_word()?;
+        if let Some(expected) = self.template.keys.get(position)
+            && word & expected.mask == expected.bytes
+        {
+            cursor.at += expected.len;
+            return Some(Some(expected.key));
+        }
+        let start = cursor.at;
+        let opcode = cursor.byte()?;
+        if opcode == SETITEMS {
+            return Some(None);
+        }
+        let number = cursor.reference(opcode)?;
+        let key = Key::of(self.memo.get_str(number)?)?;
+        let len = cursor.at - start;
+        let mask = (1 << (8 * len)) - 1;
+        self.template.keys.truncate(position);
+        self.template.keys.push(KeySpelling { bytes: word & mask, mask, len, key });
+        Some(Some(key))
     }
 
     /// A string, fresh or by reference.

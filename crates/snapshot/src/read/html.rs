@@ -78,10 +78,13 @@ impl HtmlReader {
                     };
                 }
                 State::Decoding => {
-                    let ends = |&byte: &u8| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'\\' | b'\n' | b'\r'));
+                    let ends = |&byte: &u8| {
+                        !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'\\' | b'\n' | b'\r'))
+                    };
                     let end = chunk.iter().position(ends);
                     let digits = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-                    self.kept.extend(digits.iter().copied().filter(|byte| !matches!(byte, b'\\' | b'\n' | b'\r')));
+                    self.kept
+                        .extend(digits.iter().copied().filter(|byte| !matches!(byte, b'\\' | b'\n' | b'\r')));
                     if end.is_some() {
                         self.state = State::Done;
                     }

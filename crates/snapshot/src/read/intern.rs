@@ -9,7 +9,9 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 
 use super::keys;
-use crate::model::{Frame, FrameId, Fx, Meta, MetaId, Pool, PoolId, StackId, StackTable, StrId, StreamId, StringTable};
+use crate::model::{
+    Frame, FrameId, Fx, Meta, MetaId, Pool, PoolId, StackId, StackTable, StrId, StreamId, StringTable,
+};
 
 /// Strings by text.
 pub(super) struct Strings {

@@ -37,8 +37,12 @@ enum State {
     Colon,
     /// A comma or the end of the container.
     After,
-    String { key: bool },
-    Escape { key: bool },
+    String {
+        key: bool,
+    },
+    Escape {
+        key: bool,
+    },
     Word,
 }
 

@@ -6,6 +6,7 @@
 
 use vramscope_pickle::{DecodeError, Op, text};
 
+use super::fast::Template;
 use super::objects::{Items, List, Objects};
 use super::oddities::Oddity;
 use super::rows::{Tables, is_row};
@@ -46,8 +47,13 @@ pub(super) struct Machine {
     pub(super) tagged: bool,
     pub(super) done: bool,
     pub(super) frame_scratch: Vec<FrameId>,
+    pub(super) template: Template,
     /// Where the current operation begins. What the machine may hold grows with it.
     pub(super) offset: u64,
+    /// How long the whole input is, if that is known.
+    pub(super) expected_len: u64,
+    /// Where the first event was read, and the memo's length then.
+    pub(super) first_event: Option<(u64, usize)>,
     /// Frames copied because a stack was appended to after it was complete.
     thawed: u64,
 }
@@ -65,7 +71,10 @@ impl Machine {
             tagged: false,
             done: false,
             frame_scratch: Vec::new(),
+            template: Template::default(),
             offset: 0,
+            expected_len: 0,
+            first_event: None,
             thawed: 0,
         }
     }
@@ -220,7 +229,7 @@ impl Machine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, value: Value) -> Result<(), Fault> {
         if self.stack.len() == self.stack.capacity() {
             self.check_depth()?;
@@ -230,13 +239,13 @@ impl Machine {
     }
 
     #[cold]
-    fn too_deep() -> Fault {
-        Fault::Damaged("more values are left on the stack than any snapshot has")
-    }
-
     fn check_depth(&self) -> Result<(), Fault> {
         let limit = STACK_BASE + self.offset / STACK_BYTES_PER_VALUE;
-        if (self.stack.len() + self.marks.len()) as u64 > limit { Err(Self::too_deep()) } else { Ok(()) }
+        let depth = (self.stack.len() + self.marks.len()) as u64;
+        if depth <= limit {
+            return Ok(());
+        }
+        Err(Fault::Damaged("more values are left on the stack than any snapshot has"))
     }
 
     fn pop_mark(&mut self) -> Result<usize, Fault> {
@@ -305,8 +314,13 @@ impl Machine {
         let value = match container {
             Value::EmptyList { .. } if items.is_empty() => container,
             // A single item may be the first of many (protocol 0), so only a batch makes a stack.
-            Value::EmptyList { memo } if items.len() > 1 && items.iter().all(|item| matches!(item, Value::Frame(_))) => {
-                Value::Stack { id: self.tables.stacks.intern(frame_ids(items, &mut self.frame_scratch)), memo }
+            Value::EmptyList { memo }
+                if items.len() > 1 && items.iter().all(|item| matches!(item, Value::Frame(_))) =>
+            {
+                Value::Stack {
+                    id: self.tables.stacks.intern(frame_ids(items, &mut self.frame_scratch)),
+                    memo,
+                }
             }
             Value::EmptyList { memo } => self.objects.new_list(List::new(memo)),
             Value::Stack { id, memo } => {

@@ -53,7 +53,9 @@ pub enum ReadError {
         offset: u64,
     },
     /// Damaged before anything useful was complete.
-    #[error("damaged at byte {offset}: {reason}; nothing before that is complete. Copy or record the file again")]
+    #[error(
+        "damaged at byte {offset}: {reason}; nothing before that is complete. Copy or record the file again"
+    )]
     Damaged {
         /// Where in the unpacked file.
         offset: u64,
@@ -67,6 +69,9 @@ pub enum ReadError {
 
 /// Enough bytes to tell any format.
 const HEAD: usize = 1 << 10;
+
+/// A hint is not believed beyond this: an address space has an end.
+const MAX_EXPECTED: u64 = if cfg!(target_pointer_width = "64") { 1 << 38 } else { 1 << 29 };
 
 /// Packings inside packings: somebody compressed a compressed file, not more.
 const MAX_LAYERS: usize = 3;
@@ -84,6 +89,7 @@ const MAX_LAYERS: usize = 3;
 /// ```
 pub struct Reader {
     layers: usize,
+    expected_len: u64,
     format: Vec<String>,
     state: State,
     damage: Option<Damage>,
@@ -107,7 +113,14 @@ impl Default for Reader {
 impl Reader {
     /// A reader of one file.
     pub fn new() -> Self {
-        Self { layers: 0, format: Vec::new(), state: State::Head(Vec::new()), damage: None }
+        Self { layers: 0, expected_len: 0, format: Vec::new(), state: State::Head(Vec::new()), damage: None }
+    }
+
+    /// Tells how many bytes there are in all, so that memory can be reserved once. It is only a hint: the
+    /// result is the same if it is wrong.
+    #[must_use]
+    pub fn expect_len(self, bytes: u64) -> Self {
+        Self { expected_len: bytes.min(MAX_EXPECTED), ..self }
     }
 
     fn inner(layers: usize) -> Self {
@@ -144,6 +157,7 @@ impl Reader {
             Kind::Pickle => {
                 let mut pickle = PickleReader::new();
                 // Protocol 1 has no mark of its own but writes empty containers in one byte.
+                pickle.machine.expected_len = self.expected_len;
                 pickle.machine.protocol = u8::from(matches!(head, [b'}' | b']', ..]));
                 State::Pickle(Box::new(pickle))
             }
@@ -201,13 +215,19 @@ impl Reader {
         }
         match self.state {
             State::Pickle(pickle) => {
-                let cut = if pickle.has_partial_operation() { "inside an operation" } else { "after an operation" };
+                let cut =
+                    if pickle.has_partial_operation() { "inside an operation" } else { "after an operation" };
                 let kind = dialect(&pickle.machine);
                 Self::close(pickle.machine, pickle.offset, cut, kind, self.format, self.damage)
             }
-            State::Json(json) => {
-                Self::close(json.machine, json.offset, "inside a list", "json".into(), self.format, self.damage)
-            }
+            State::Json(json) => Self::close(
+                json.machine,
+                json.offset,
+                "inside a list",
+                "json".into(),
+                self.format,
+                self.damage,
+            ),
             State::Html(html, inner) => {
                 if !html.found() {
                     return Err(ReadError::OtherFormat(sniff::HTML_WITHOUT_SNAPSHOT.into()));
@@ -254,7 +274,8 @@ impl Reader {
     ) -> Result<Snapshot, ReadError> {
         let done = machine.done;
         let (top, objects, tables) = machine.into_top();
-        let damage = damage.or_else(|| (!done).then(|| Damage { offset, reason: format!("the file ends {cut}") }));
+        let damage =
+            damage.or_else(|| (!done).then(|| Damage { offset, reason: format!("the file ends {cut}") }));
         let result = build::build(top, &objects, tables);
         let mut snapshot = match (result, &damage) {
             (Ok(snapshot), Some(damage)) if snapshot.is_empty() => {

@@ -43,10 +43,12 @@ impl List {
 
     pub(super) fn push(&mut self, value: Value) {
         match (&mut self.items, value) {
-            (Items::Rows { kind, runs }, Value::Row(row_kind, row)) if *kind == row_kind => match runs.last_mut() {
-                Some(run) if run.start.checked_add(run.len) == Some(row) => run.len += 1,
-                _ => runs.push(Run { start: row, len: 1 }),
-            },
+            (Items::Rows { kind, runs }, Value::Row(row_kind, row)) if *kind == row_kind => {
+                match runs.last_mut() {
+                    Some(run) if run.start.checked_add(run.len) == Some(row) => run.len += 1,
+                    _ => runs.push(Run { start: row, len: 1 }),
+                }
+            }
             (Items::Values(values), Value::Row(kind, row)) if values.is_empty() => {
                 self.items = Items::Rows { kind, runs: vec![Run { start: row, len: 1 }] };
             }

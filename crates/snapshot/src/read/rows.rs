@@ -10,7 +10,7 @@ use super::oddities::{Oddities, Oddity};
 use super::value::{RowKind, Value};
 use crate::model::{
     Action, Annotation, Block, BlockState, BlockTable, DeviceId, Event, EventTable, Frame, Fx, Meta, Segment,
-    SegmentKind, Stage, StackId, StrId,
+    SegmentKind, StackId, Stage, StrId,
 };
 
 /// Larger sizes are not memory of this world: sums of them would overflow.
@@ -362,7 +362,8 @@ impl Tables {
         if let Some(known) = list.joined {
             return known;
         }
-        let text: String = list.values().iter().map(|&value| self.strings.table.get(text_of(value))).collect();
+        let text: String =
+            list.values().iter().map(|&value| self.strings.table.get(text_of(value))).collect();
         let id = self.strings.intern(text.as_bytes());
         list.joined = Some(id);
         id
@@ -389,7 +390,14 @@ pub(super) fn is_row(items: &[Value]) -> bool {
     known(items).any(|(key, _)| {
         matches!(
             key,
-            Key::Action | Key::Filename | Key::Line | Key::State | Key::TotalSize | Key::Stage | Key::Address | Key::Addr
+            Key::Action
+                | Key::Filename
+                | Key::Line
+                | Key::State
+                | Key::TotalSize
+                | Key::Stage
+                | Key::Address
+                | Key::Addr
         )
     })
 }

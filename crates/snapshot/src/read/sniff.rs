@@ -12,8 +12,7 @@ pub(super) enum Kind {
     Packed(Packing),
 }
 
-pub(super) const HTML_WITHOUT_SNAPSHOT: &str =
-    "an HTML page without a snapshot inside. Pages made by trace_plot and segment_plot have one; \
+pub(super) const HTML_WITHOUT_SNAPSHOT: &str = "an HTML page without a snapshot inside. Pages made by trace_plot and segment_plot have one; \
      a memory-timeline page holds only a picture";
 
 /// The kind of file that begins with `head`, which is all of it if it is shorter than a kilobyte.
@@ -46,7 +45,8 @@ pub fn looks_like_snapshot(head: &[u8]) -> bool {
 }
 
 fn probe(head: &[u8], layers: usize) -> bool {
-    let mentions = |words: &[&str]| words.iter().any(|word| memchr::memmem::find(head, word.as_bytes()).is_some());
+    let mentions =
+        |words: &[&str]| words.iter().any(|word| memchr::memmem::find(head, word.as_bytes()).is_some());
     match kind(head) {
         Ok(Kind::Pickle) => true,
         Ok(Kind::Json) => mentions(&["\"segments\"", "\"device_traces\"", "\"total_size\""]),
@@ -87,7 +87,8 @@ fn other_format(head: &[u8]) -> String {
     if !known.is_empty() {
         return known.to_owned();
     }
-    let line: Vec<u8> = head.iter().copied().take_while(|byte| !matches!(byte, b'\n' | b'\r')).take(32).collect();
+    let line: Vec<u8> =
+        head.iter().copied().take_while(|byte| !matches!(byte, b'\n' | b'\r')).take(32).collect();
     match std::str::from_utf8(&line) {
         Ok(line) if line.chars().all(|c| !c.is_control() || c == '\t') => {
             format!("a text file that begins with \"{}\"", line.trim())

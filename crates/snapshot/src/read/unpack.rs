@@ -51,7 +51,8 @@ impl Packing {
         packed: &[u8],
         mut sink: impl FnMut(&[u8]) -> Result<bool, E>,
     ) -> Result<Option<String>, E> {
-        let broken = |error: &dyn std::fmt::Display| Some(format!("the {} data breaks off: {error}", self.name()));
+        let broken =
+            |error: &dyn std::fmt::Display| Some(format!("the {} data breaks off: {error}", self.name()));
         let mut source: Box<dyn Read + '_> = match self {
             Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
             Self::Zstd => Box::new(ZstdFrames { packed, frame: None }),
@@ -98,7 +99,10 @@ impl Read for ZstdFrames<'_> {
             }
             match StreamingDecoder::new(self.packed) {
                 Ok(frame) => self.frame = Some(frame),
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
                     // Eight bytes of header come before what is skipped.
                     self.packed = self.packed.get(length as usize + 8..).unwrap_or_default();
                 }

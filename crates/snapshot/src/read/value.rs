@@ -31,11 +31,18 @@ pub(super) enum Value {
     Pair(PoolId),
     /// A dictionary or list that nothing was put into yet, with the memo entry to update when
     /// something is.
-    EmptyDict { memo: u32 },
-    EmptyList { memo: u32 },
+    EmptyDict {
+        memo: u32,
+    },
+    EmptyList {
+        memo: u32,
+    },
     Frame(FrameId),
     /// A list of frames.
-    Stack { id: StackId, memo: u32 },
+    Stack {
+        id: StackId,
+        memo: u32,
+    },
     Row(RowKind, u32),
     Dict(u32),
     List(u32),
@@ -54,6 +61,8 @@ pub(super) struct Memo {
     entries: Vec<u32>,
     /// Values that do not fit the packing.
     wide: Vec<Value>,
+    /// Counts how often a string was replaced, so that who remembers one knows when to look again.
+    replaced_strings: u32,
 }
 
 const TAG_BITS: u32 = 4;
@@ -86,27 +95,42 @@ impl Memo {
     }
 
     /// Puts a value under a number, which the caller has checked to be of reasonable size.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put(&mut self, at: u32, value: Value) {
-        let entry = self.encode(value);
-        let at = at as usize;
-        if at == self.entries.len() {
+        if at as usize == self.entries.len() {
+            let entry = self.encode(value);
             self.entries.push(entry);
-            return;
+        } else {
+            self.put_elsewhere(at, value);
         }
-        if at > self.entries.len() {
-            self.entries.resize(at + 1, ABSENT);
+    }
+
+    fn put_elsewhere(&mut self, at: u32, value: Value) {
+        if at as usize >= self.entries.len() {
+            self.entries.resize(at as usize + 1, ABSENT);
         }
-        self.entries[at] = entry;
+        self.update(at, value);
+    }
+
+    /// How often a string was replaced.
+    #[inline]
+    pub(super) fn replaced_strings(&self) -> u32 {
+        self.replaced_strings
     }
 
     /// Replaces an entry that a container was memoised under before it was filled.
-    #[inline]
+    #[inline(always)]
     pub(super) fn update(&mut self, at: u32, value: Value) {
-        if (at as usize) < self.entries.len() {
-            let entry = self.encode(value);
-            self.entries[at as usize] = entry;
+        let entry = self.encode(value);
+        if let Some(place) = self.entries.get_mut(at as usize) {
+            self.replaced_strings += u32::from(*place >> PAYLOAD_BITS == T_STR);
+            *place = entry;
         }
+    }
+
+    /// Makes room for so many more entries.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.entries.reserve_exact(more);
     }
 
     /// Forgets the entries from `len` on.
@@ -158,7 +182,7 @@ impl Memo {
         (entry >> PAYLOAD_BITS == T_FRAME).then_some(FrameId(entry & PAYLOAD))
     }
 
-    #[inline]
+    #[inline(always)]
     fn encode(&mut self, value: Value) -> u32 {
         let packed = match value {
             Value::Str(id) => pack(T_STR, id.0),
