@@ -57,12 +57,18 @@ pub(crate) fn run(stage: Stage, file: &Path, runs: u32) -> anyhow::Result<()> {
                 Ok(())
             })?
         }
-        Stage::Open => best(runs, || Ok(events = open_once(input, None)?))?,
+        Stage::Open => best(runs, || {
+            events = open_once(input, None)?;
+            Ok(())
+        })?,
         Stage::Reopen => {
             let folder = tempfile::tempdir()?;
             let cache = Cache::in_folder(folder.path().to_owned());
             open_once(input, Some(&cache))?;
-            best(runs, || Ok(events = open_once(input, Some(&cache))?))?
+            best(runs, || {
+                events = open_once(input, Some(&cache))?;
+                Ok(())
+            })?
         }
     };
     let measurement = Measurement { seconds: best.as_secs_f64(), peak_bytes, events };

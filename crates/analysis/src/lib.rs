@@ -23,6 +23,7 @@ mod replay;
 mod rounding;
 mod state;
 mod timeline;
+pub mod units;
 mod verdict;
 
 pub use allocations::{AllocIdx, Allocation, Allocations, Moment};

@@ -6,6 +6,7 @@ use crate::counters::Counters;
 use crate::pairing::Pairing;
 use crate::ranges::RangeHistory;
 use crate::timeline::Timeline;
+use crate::units::{self, count};
 
 /// How much of the history a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,16 +79,16 @@ pub(crate) fn judge(
 
     let status = if let Some(damage) = &snapshot.damage {
         notes.push(format!(
-            "the file is damaged or cut at byte {}: {}. What follows event {} is lost",
-            damage.offset,
+            "cut or damaged at byte {}: {}. {} events are intact",
+            count(damage.offset),
             damage.reason,
-            events.len().saturating_sub(1)
+            count(events.len() as u64)
         ));
         if facts.unexplained_bytes > 0 {
             notes.push(format!(
-                "{} bytes that were live when the snapshot was taken were allocated before recording or in the lost \
-                 part, and are not counted",
-                facts.unexplained_bytes
+                "{} that were live when the snapshot was taken were allocated before recording or in the lost part, and \
+                 are not counted",
+                bytes(facts.unexplained_bytes)
             ));
         }
         Status::Truncated
@@ -114,7 +115,8 @@ pub(crate) fn judge(
     } else if facts.segment_events == 0 && facts.earlier == 0 && earlier_ranges > 0 {
         notes.push(format!(
             "there are no segment events although nothing was live before the first event (skip_actions?): `reserved` is \
-             certain at the end only, {final_bytes} bytes"
+             certain at the end only, {}",
+            bytes(final_bytes)
         ));
         estimated_bytes = estimated_bytes.saturating_add(final_bytes);
         Status::EventsSkipped
@@ -131,7 +133,7 @@ pub(crate) fn judge(
     } else if facts.earlier > 0 && events.len().is_multiple_of(100) {
         notes.push(format!(
             "the beginning of the history is gone: there are exactly {} events, which looks like max_entries",
-            events.len()
+            count(events.len() as u64)
         ));
         Status::RingOverflow
     } else if facts.lost_frees + facts.contradictions + ranges.contradictions > 0 {
@@ -149,39 +151,41 @@ pub(crate) fn judge(
 
     if facts.earlier > 0 && status != Status::StateOnly {
         notes.push(format!(
-            "{} blocks of {} requested bytes are older than the first event",
-            facts.earlier, facts.earlier_bytes
+            "{} are older than the first event, {} as requested",
+            blocks(facts.earlier),
+            bytes(facts.earlier_bytes)
         ));
     }
     if estimated_blocks > 0 {
         notes.push(format!(
-            "the rounded size of {estimated_blocks} blocks is inferred: `allocated` and `active` are estimates while these live"
+            "the rounded size of {} is inferred: `allocated` and `active` are estimates while these live",
+            blocks(estimated_blocks)
         ));
     }
     if facts.differing > 0 {
         notes.push(format!(
-            "{} blocks that are live at the end have another size than the allocator settings give",
-            facts.differing
+            "{} live at the end with another size than the allocator settings give",
+            blocks(facts.differing)
         ));
     }
     if facts.lost_frees > 0 {
         notes.push(format!(
-            "{} allocations of {} requested bytes end without a free event; they count until their memory is used \
-             again, or to the end",
-            facts.lost_frees, facts.lost_free_bytes
+            "{} of {} as requested end without a free event; they count until their memory is used again, or to the end",
+            blocks(facts.lost_frees),
+            bytes(facts.lost_free_bytes)
         ));
     }
     let contradictions = facts.contradictions + ranges.contradictions;
     if contradictions > 0 {
-        notes.push(format!("{contradictions} events contradict the ones before them"));
+        notes.push(format!("events contradict the ones before them, {} times", count(contradictions)));
     }
     if let Some(back) = first_step_back(events) {
         notes.push(format!("time goes backwards at event {back}; the order of the trace is kept"));
     }
     if facts.restated > 0 {
         notes.push(format!(
-            "{} blocks have another requested size at the end than when they were allocated; the one at the end counts",
-            facts.restated
+            "{} with another requested size at the end than when allocated; the one at the end counts",
+            blocks(facts.restated)
         ));
     }
     if facts.workspace_events > 0 {
@@ -194,6 +198,15 @@ pub(crate) fn judge(
         check_end(snapshot, device, timeline.end, &mut notes);
     }
     Verdict { status, estimated_bytes, notes }
+}
+
+fn bytes(n: u64) -> String {
+    units::bytes(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// `1 block`, `2 blocks`.
+fn blocks(n: u64) -> String {
+    format!("{} block{}", count(n), if n == 1 { "" } else { "s" })
 }
 
 fn first_step_back(events: &EventTable) -> Option<usize> {
@@ -223,7 +236,7 @@ fn check_end(snapshot: &Snapshot, device: DeviceId, end: Counters, notes: &mut V
         }
         if end[counter] != stated[counter] {
             notes.push(format!(
-                "the segments add up to {} {} bytes, the history to {}",
+                "the segments add up to {} bytes {}, the history to {}",
                 stated[counter],
                 counter.name(),
                 end[counter]

@@ -1,6 +1,6 @@
 //! Against an allocator that was written independently of the replay: random programs under random
 //! settings, every counter after every event, in every dialect.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use proptest::prelude::*;
 use vramscope_analysis::{Counter, Counters, Moment, Replay, Status};

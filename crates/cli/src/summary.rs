@@ -57,6 +57,7 @@ pub(crate) fn print(files: &[File], json: bool, out: &mut dyn Write) -> anyhow::
             file.print(out)?;
         }
     }
+    out.flush()?;
     for file in files {
         for warning in &file.warnings {
             eprintln!("vramscope: warning: {}: {}", file.path, text::printable(warning));

@@ -1,43 +1,8 @@
 //! Numbers and places as people read them.
 
+pub(crate) use vramscope_analysis::units::{bytes, count};
 use vramscope_analysis::user_frame;
 use vramscope_snapshot::{Snapshot, StackId};
-
-/// Bytes in binary units with three significant digits: `3.21 GiB`.
-pub(crate) fn bytes(bytes: i64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let sign = if bytes < 0 { "-" } else { "" };
-    let size = bytes.unsigned_abs();
-    if size < 1024 {
-        return format!("{sign}{size} B");
-    }
-    let mut value = size as f64 / 1024.0;
-    let mut unit = 0;
-    // 1023.6 KiB would round to a fourth digit.
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let decimals = match value {
-        v if v < 0.9995 => 3,
-        v if v < 9.995 => 2,
-        v => usize::from(v < 99.95),
-    };
-    format!("{sign}{value:.decimals$} {}", UNITS[unit])
-}
-
-/// A whole number in groups of three: `11 823`.
-pub(crate) fn count(n: impl TryInto<u64>) -> String {
-    let digits = n.try_into().unwrap_or(u64::MAX).to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// `1 event`, `2 events`.
 pub(crate) fn plural(n: usize, word: &str) -> String {
@@ -116,29 +81,6 @@ pub(crate) fn columns() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn three_significant_digits() {
-        let cases = [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.00 KiB"),
-            (10_239, "10.0 KiB"),
-            (1_023_590, "0.976 MiB"),
-            (16 << 20, "16.0 MiB"),
-            (3_446_711_910, "3.21 GiB"),
-            (i64::MAX, "8.00 EiB"),
-            (-2048, "-2.00 KiB"),
-        ];
-        for (n, expected) in cases {
-            assert_eq!(bytes(n), expected);
-        }
-    }
-
-    #[test]
-    fn groups_of_three() {
-        assert_eq!([0, 999, 1000, 1_355_321].map(|n: u64| count(n)), ["0", "999", "1 000", "1 355 321"]);
-    }
 
     #[test]
     fn times_are_utc() {

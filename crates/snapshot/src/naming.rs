@@ -205,8 +205,9 @@ mod tests {
 
     #[test]
     fn every_frameworks_convention() {
-        // (path, rank, step, taken at an OOM or exit)
-        let cases: &[(&str, Option<(RankKind, u64)>, Option<u64>, bool)] = &[
+        /// Path, rank, step, and whether it was taken at an OOM or exit.
+        type Case = (&'static str, Option<(RankKind, u64)>, Option<u64>, bool);
+        let cases: &[Case] = &[
             (
                 "profiling/memory_snapshot/step_000000000010/000003_step_10.pickle",
                 Some((Rank, 3)),

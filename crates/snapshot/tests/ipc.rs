@@ -1,5 +1,5 @@
 //! What goes into the cache comes out the same.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod common;
 

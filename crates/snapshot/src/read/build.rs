@@ -104,7 +104,7 @@ impl Build<'_> {
         let mut rows = Vec::new();
         match &list.items {
             Items::Rows { kind: RowKind::Segment, runs } => {
-                rows.extend(runs.iter().flat_map(|run| run.rows()))
+                rows.extend(runs.iter().flat_map(|run| run.rows()));
             }
             Items::Rows { .. } => self.tables.oddities.note(Oddity::NotABlock),
             Items::Values(values) => {

@@ -501,7 +501,13 @@ impl Machine {
     /// Puts what lies from `from` on into the container below, if that is worth keeping.
     fn close(&mut self, from: usize) -> Option<()> {
         match self.container(from).ok()? {
-            Value::EmptyList { .. } | Value::List(_) | Value::Stack { .. } => self.append(from).ok(),
+            Value::EmptyList { .. } | Value::List(_) | Value::Stack { .. } => {
+                // A dictionary that was only begun.
+                if let Some(Value::EmptyDict { .. }) = self.stack.last() {
+                    self.stack.pop();
+                }
+                self.append(from).ok()
+            }
             Value::EmptyDict { .. } | Value::Dict(_) => {
                 let complete = self.stack.len() - (self.stack.len() - from) % 2;
                 self.stack.truncate(complete);

@@ -5,7 +5,7 @@
 
 use super::intern::{Rows, Stacks, Strings};
 use super::keys::{self, Key};
-use super::objects::Objects;
+use super::objects::{List, Objects};
 use super::oddities::{Oddities, Oddity};
 use super::value::{RowKind, Value};
 use crate::model::{
@@ -318,7 +318,7 @@ impl Tables {
     fn pool(&mut self, objects: &Objects, value: Value) -> crate::model::PoolId {
         match value {
             Value::Pair(id) => id,
-            other => match objects.list(other).map(|list| list.values()) {
+            other => match objects.list(other).map(List::values) {
                 Some(&[Value::Int(a), Value::Int(b)]) => self.pools.pool((a, b)),
                 _ => crate::model::PoolId::UNKNOWN,
             },

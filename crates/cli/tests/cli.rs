@@ -1,0 +1,226 @@
+//! The command as its users run it: what it prints, where, and the exit code.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn recordings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
+}
+
+fn recording(name: &str) -> String {
+    recordings().join(name).to_str().unwrap().to_owned()
+}
+
+fn vramscope(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vramscope")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The JSON of a run that must succeed.
+fn json(args: &[&str]) -> Value {
+    let output = vramscope(&[args, &["--json", "--no-cache"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Exit code and standard error of a run that must fail without printing anything else.
+fn failure(args: &[&str]) -> String {
+    let output = vramscope(args);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    assert_eq!(text(&output.stdout), "");
+    text(&output.stderr)
+}
+
+fn file(folder: &tempfile::TempDir, name: &str, content: &[u8]) -> String {
+    let path = folder.path().join(name);
+    fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn unpacked(name: &str) -> Vec<u8> {
+    let packed = fs::read(recordings().join(name)).unwrap();
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut lzma_rust2::XzReader::new(packed.as_slice(), true), &mut bytes).unwrap();
+    bytes
+}
+
+/// The numbers are PyTorch's, from `oom.oracle.json`, mark "oom".
+#[test]
+fn summary_as_json_is_the_contract() {
+    let oracle: Value =
+        serde_json::from_str(&fs::read_to_string(recording("oom.oracle.json")).unwrap()).unwrap();
+    let marks = oracle["marks"].as_array().unwrap();
+    let oom = marks.iter().find(|mark| mark["label"].as_str().unwrap().starts_with("oom")).unwrap();
+
+    let summary = json(&["summary", &recording("oom.pickle.xz")]);
+    assert_eq!(summary["schema"], "vramscope/summary/1");
+    let file = &summary["files"][0];
+    assert_eq!(file["format"], "xz, pickle 4");
+    assert_eq!(file["rank"], Value::Null);
+    assert_eq!(file["warnings"], Value::Array(vec![]));
+    let device = &file["devices"][0];
+    assert_eq!(device["device"], 0);
+    assert_eq!(device["events"], 11_823);
+    assert_eq!(device["verdict"]["status"], "exact");
+    assert_eq!(device["verdict"]["estimated_bytes"], 0);
+    for counter in ["requested", "allocated", "active", "reserved"] {
+        assert_eq!(device["start"][counter], 0);
+        assert_eq!(device["end"][counter], oom[counter], "{counter}");
+        assert_eq!(device["peak"][counter]["bytes"], oom[format!("{counter}_peak")], "{counter}");
+        assert!(device["peak"][counter]["event"].is_u64());
+        assert!(device["peak"][counter]["time_us"].is_i64());
+    }
+    assert_eq!(device["oom"][0]["event"], 11_822);
+    assert_eq!(device["oom"][0]["requested"], 32 << 20);
+}
+
+#[test]
+fn at_as_json_is_the_contract() {
+    let path = recording("mempool.pickle.xz");
+    let at = json(&["at", &path, "--end"]);
+    assert_eq!(at["schema"], "vramscope/at/1");
+    let live = at["live"].as_array().unwrap();
+    assert_eq!(at["live_count"], live.len());
+    let sum = |field: &str| live.iter().map(|allocation| allocation[field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(at["requested"], sum("requested"));
+    assert_eq!(at["active"], sum("allocated"));
+    let sizes: Vec<_> = live.iter().map(|allocation| allocation["requested"].as_u64().unwrap()).collect();
+    assert!(sizes.is_sorted_by(|a, b| a >= b), "largest first");
+    assert!(live.iter().any(|allocation| allocation["pool"] == serde_json::json!([0, 1])), "the MemPool's");
+    assert_eq!(live[0]["stack"][0]["name"], "child");
+    assert!(live[0]["stack"][0]["line"].is_u64() && live[0]["stack"][0]["file"].is_string());
+
+    let limited = json(&["at", &path, "--end", "--limit", "2"]);
+    assert_eq!(limited["live"].as_array().unwrap().len(), 2);
+    assert_eq!(limited["live_count"], live.len());
+}
+
+/// The same moment by its event, its time, and as the peak.
+#[test]
+fn a_moment_can_be_named_in_every_way() {
+    let path = recording("llama_python.pickle.xz");
+    let peak = &json(&["summary", &path])["files"][0]["devices"][0]["peak"]["requested"];
+    let by_peak = json(&["at", &path, "--peak", "--limit", "3"]);
+    assert_eq!(by_peak["requested"], peak["bytes"]);
+    assert_eq!(by_peak["event"], peak["event"]);
+    let by_event = json(&["at", &path, "--event", &peak["event"].to_string(), "--limit", "3"]);
+    assert_eq!(by_event, by_peak);
+    let by_time = json(&["at", &path, "--time-us", &peak["time_us"].to_string(), "--limit", "3"]);
+    assert!(by_time["event"].as_u64() >= by_peak["event"].as_u64(), "the last event at that time");
+    let start = json(&["at", &path, "--start"]);
+    assert_eq!((&start["event"], &start["reserved"]), (&Value::Null, &Value::from(0)));
+    let before = json(&["at", &path, "--time-us", "0"]);
+    assert_eq!(before["event"], Value::Null);
+}
+
+#[test]
+fn text_is_for_people() {
+    let output = vramscope(&["demo"]);
+    assert_eq!(output.status.code(), Some(0));
+    let printed = text(&output.stdout);
+    assert!(printed.contains("11 823 events"), "{printed}");
+    assert!(printed.contains("exact: complete from the first allocation on"), "{printed}");
+    assert!(printed.contains("peak        3.99 GiB    3.99 GiB    3.99 GiB    4.17 GiB"), "{printed}");
+    assert!(printed.contains("out of memory at event 11 822: 32.0 MiB requested"), "{printed}");
+
+    let output = vramscope(&["at", &recording("oom.pickle.xz"), "--oom", "--limit", "1"]);
+    let printed = text(&output.stdout);
+    assert!(printed.contains("179 live allocations, the 1 largest:"), "{printed}");
+    assert!(printed.contains("86.0 MiB   2.1%"), "{printed}");
+    assert!(printed.contains("178 more"), "{printed}");
+}
+
+#[test]
+fn standard_input() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vramscope"))
+        .args(["summary", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&unpacked("mempool.pickle.xz")).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["files"][0]["path"], "-");
+    assert_eq!(summary["files"][0]["devices"][0]["events"], 53);
+}
+
+#[test]
+fn a_cut_file_gives_what_is_intact_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = unpacked("oom.pickle.xz");
+    let path = file(&folder, "cut.pickle", &whole[..whole.len() / 2]);
+    let output = vramscope(&["summary", &path, "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("damaged or cut at byte"), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let device = &summary["files"][0]["devices"][0];
+    assert_eq!(device["verdict"]["status"], "truncated");
+    assert!(device["events"].as_u64().unwrap() > 3000);
+    assert_eq!(summary["files"][0]["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn each_kind_of_wrong_file_has_its_own_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = failure(&["summary", &file(&folder, "zero.pickle", b"")]);
+    assert!(error.contains("zero.pickle: the file is empty (0 bytes)"), "{error}");
+    let error = failure(&["summary", &file(&folder, "model.pt", b"PK\x03\x04\0\0")]);
+    assert!(error.contains("begins with \"PK\" (a zip file). A torch.save() checkpoint?"), "{error}");
+    let error = failure(&["summary", &file(&folder, "log.txt", b"loss 3.1\n")]);
+    assert!(error.contains("a text file that begins with \"loss 3.1\""), "{error}");
+    let error = failure(&["summary", &file(&folder, "evil.pickle", b"\x80\x02cos\nsystem\n.")]);
+    assert!(error.contains("wants to load os.system at byte 2"), "{error}");
+    let empty = tempfile::tempdir().unwrap();
+    let error = failure(&["summary", empty.path().to_str().unwrap()]);
+    assert!(error.contains("no memory snapshot among 0 files"), "{error}");
+    let error = failure(&["summary", "/no/such/path"]);
+    assert!(error.contains("/no/such/path: No such file or directory"), "{error}");
+}
+
+/// One bad file among good ones: the good ones are shown, and the exit code says that not all was well.
+#[test]
+fn a_bad_file_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = file(&folder, "bad.pickle", b"");
+    let output = vramscope(&["summary", &recording("mempool.pickle.xz"), &bad]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stdout).contains("53 events"));
+    assert!(text(&output.stderr).contains("bad.pickle: the file is empty"));
+}
+
+#[test]
+fn moments_that_do_not_exist() {
+    let path = recording("mempool.pickle.xz");
+    let error = failure(&["at", &path, "--event", "53"]);
+    assert!(error.contains("there is no event 53: the trace has events 0 to 52"), "{error}");
+    let error = failure(&["at", &path, "--oom"]);
+    assert!(error.contains("memory never ran out in this snapshot. Try --peak"), "{error}");
+    let error = failure(&["at", &path, "--end", "--device", "3"]);
+    assert!(error.contains("there is no device 3; the snapshot has: 0"), "{error}");
+    let error = failure(&["at", &path]);
+    assert!(error.contains("required"), "{error}");
+    let error = failure(&["at", recordings().to_str().unwrap(), "--end"]);
+    assert!(error.contains("snapshots; name one of them"), "{error}");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vramscope"))
+        .args(["at", &recording("inference_kv.pickle.xz"), "--peak", "--json", "--no-cache"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
