@@ -10,7 +10,7 @@ const MOMENTS: usize = 9;
 
 /// Reads bytes that arrive in chunks of pseudo-random length.
 fn read_chunked(mut bytes: &[u8], mut seed: u64) -> Result<Snapshot, ReadError> {
-    let mut reader = Reader::new();
+    let mut reader = Reader::new().expect_len(seed % 3 * bytes.len() as u64);
     while !bytes.is_empty() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let longest = [1, 3, 17, 400, 70_000][(seed >> 60) as usize % 5];
@@ -32,6 +32,18 @@ fn brief(result: &Result<Snapshot, ReadError>) -> Result<(usize, Option<Damage>,
     result.as_ref().map(|snapshot| (events(snapshot), snapshot.damage.clone(), snapshot.warnings.as_slice()))
 }
 
+/// Bytes one at a time: the fast path for events never sees a whole one, so this is the general path.
+fn read_bytewise(bytes: &[u8]) -> Result<Snapshot, ReadError> {
+    let mut reader = Reader::new();
+    for byte in bytes.chunks(1) {
+        reader.feed(byte)?;
+    }
+    reader.finish()
+}
+
+/// Longer inputs are not read byte by byte.
+const BYTEWISE: usize = 20_000;
+
 /// Panics if anything that must hold for any bytes does not. Says whether there was a snapshot.
 pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
     let whole = read(bytes);
@@ -43,6 +55,10 @@ pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
         brief(&whole),
         brief(&chunked)
     );
+    if bytes.len() <= BYTEWISE {
+        let slow = read_bytewise(bytes);
+        assert!(whole == slow, "fast and general path differ: {:?} or {:?}", brief(&whole), brief(&slow));
+    }
     let Ok(snapshot) = whole else { return false };
 
     let mut arrow = Vec::new();

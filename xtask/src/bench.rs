@@ -37,10 +37,19 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<()> {
 
 fn read(file: &Path, runs: u32) -> anyhow::Result<()> {
     let bytes = fs::metadata(file).with_context(|| file.display().to_string())?.len();
-    let walk = in_own_process(Stage::Walk, file, runs)?;
-    let reading = in_own_process(Stage::Read, file, runs)?;
-    let opening = in_own_process(Stage::Open, file, runs)?;
-    let reopening = in_own_process(Stage::Reopen, file, runs)?;
+    // Two rounds, because a neighbour on the machine may spoil one of them.
+    let mut rounds = Vec::new();
+    for _ in 0..2 {
+        let stages = [Stage::Walk, Stage::Read, Stage::Open, Stage::Reopen];
+        rounds.push(stages.map(|stage| in_own_process(stage, file, runs)));
+    }
+    let mut best = Vec::new();
+    let (first, second) = (rounds.remove(0), rounds.remove(0));
+    for (a, b) in first.into_iter().zip(second) {
+        let (a, b) = (a?, b?);
+        best.push(if a.seconds <= b.seconds { a } else { b });
+    }
+    let [walk, reading, opening, reopening] = best.as_slice() else { unreachable!("four stages") };
     let python = pickle_load(file, runs.min(3));
 
     println!("{}: {:.1} MiB, {} events", file.display(), mib(bytes), reading.events);
@@ -49,10 +58,10 @@ fn read(file: &Path, runs: u32) -> anyhow::Result<()> {
         let (seconds, peak) = (measured.seconds, mib(measured.peak_bytes));
         println!("{name:38}{seconds:>10.4}{:>11.0}{peak:>13.1}", mib(bytes) / seconds);
     };
-    row("bare walk over the operations", &walk);
-    row("reading into the model", &reading);
-    row("opening: reading, replay, indices", &opening);
-    row("reopening from the cache", &reopening);
+    row("bare walk over the operations", walk);
+    row("reading into the model", reading);
+    row("opening: reading, replay, indices", opening);
+    row("reopening from the cache", reopening);
     match &python {
         Some(python) => row("CPython pickle.load", python),
         None => println!("CPython pickle.load: python3 is not here"),

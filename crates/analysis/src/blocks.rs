@@ -43,10 +43,14 @@ struct List {
     close: u32,
 }
 
-/// So many steps along lists are made at most, per event and in all, before the map gives up on
+/// After so many steps along lists the free blocks are kept in order too: looking them up costs little
+/// then, but keeping them costs on every event, which only few traces need.
+const STEPS_BEFORE_ORDER: u64 = 1 << 22;
+
+/// So many more steps are made at most, per event and in all, before the map gives up on
 /// contradictions: real traces need hardly any.
 const STEPS_PER_EVENT: u64 = 64;
-const STEPS_BASE: u64 = 1 << 20;
+const STEPS_BASE: u64 = 1 << 22;
 
 pub(crate) struct BlockMap<'a> {
     rules: &'a Rules,
@@ -54,10 +58,13 @@ pub(crate) struct BlockMap<'a> {
     nodes: Vec<Node>,
     unused: Vec<u32>,
     free: HashMap<u64, u32>,
+    /// The same by address, from the time on that it is worth it.
+    free_in_order: Option<BTreeMap<u64, u32>>,
     lists: BTreeMap<u64, List>,
     /// The node of each allocation while it lives.
     place: Vec<u32>,
     steps: u64,
+    steps_in_reserve: u64,
     /// Whether blocks are now split as in expandable segments: the setting may change while
     /// recording, and what kind of memory is taken next shows it.
     expandable: bool,
@@ -85,9 +92,11 @@ pub(crate) fn assign_sizes(
         nodes: Vec::new(),
         unused: Vec::new(),
         free: HashMap::new(),
+        free_in_order: None,
         lists: BTreeMap::new(),
         place,
-        steps: STEPS_BASE + STEPS_PER_EVENT * events.len() as u64,
+        steps: STEPS_BEFORE_ORDER,
+        steps_in_reserve: STEPS_BASE + STEPS_PER_EVENT * events.len() as u64,
         expandable: first_kind.unwrap_or(expandable),
         mixed,
         now: EventIdx(0),
@@ -196,7 +205,7 @@ impl BlockMap<'_> {
                     let replayed = allocations.size[row];
                     if replayed != size && allocations.opened[row] != Moment::START {
                         facts.differing += 1;
-                        facts.differing_bytes += replayed.abs_diff(size);
+                        facts.differing_bytes = facts.differing_bytes.saturating_add(replayed.abs_diff(size));
                     }
                     allocations.size[row] = size;
                     allocations.estimated.set(row, false);
@@ -214,7 +223,7 @@ impl BlockMap<'_> {
         let row = index.index();
         let addr = self.pairing.allocations.addr[row];
         let rounded = self.rules.round(self.pairing.allocations.requested[row]);
-        let Some(node) = self.free.remove(&addr).or_else(|| self.make_room_at(addr)) else {
+        let Some(node) = self.take_free(addr).or_else(|| self.make_room_at(addr)) else {
             self.contradiction();
             return;
         };
@@ -232,7 +241,7 @@ impl BlockMap<'_> {
         }
         if taken < block.size {
             let rest = self.insert_after(node, block.addr + taken, block.size - taken, FREE);
-            self.free.insert(block.addr + taken, rest);
+            self.add_free(block.addr + taken, rest);
         }
         let place = &mut self.nodes[node as usize];
         place.size = taken;
@@ -255,7 +264,7 @@ impl BlockMap<'_> {
             self.nodes[prev as usize].size += size;
             self.merge_with_next(prev);
         } else {
-            self.free.insert(addr, node);
+            self.add_free(addr, node);
             self.merge_with_next(node);
         }
     }
@@ -270,7 +279,7 @@ impl BlockMap<'_> {
         if right.owner != FREE {
             return;
         }
-        self.free.remove(&right.addr);
+        self.take_free(right.addr);
         self.unlink(left.next);
         self.nodes[node as usize].size += right.size;
     }
@@ -292,7 +301,7 @@ impl BlockMap<'_> {
             None => (range.addr, self.new_list(range)),
         };
         let node = self.push_before(close, range.addr, range.size, FREE);
-        self.free.insert(range.addr, node);
+        self.add_free(range.addr, node);
         if let Some(list) = self.lists.get_mut(&start) {
             list.end = range.end();
             if list.first == NIL {
@@ -338,20 +347,20 @@ impl BlockMap<'_> {
             self.contradiction();
             return;
         }
-        self.free.remove(&block.addr);
+        self.take_free(block.addr);
         let before = range.addr - block.addr;
         let after = block.addr + block.size - range.end();
         // The part of the list from here on becomes a list of its own, or nothing.
         let mut rest = block.next;
         if after > 0 {
             rest = self.insert_after(node, range.end(), after, FREE);
-            self.free.insert(range.end(), rest);
+            self.add_free(range.end(), rest);
         }
         let prev = block.prev;
         let left_close = self.new_node(Node { addr: range.addr, size: 0, prev: NIL, next: NIL, owner: END });
         let last_left = if before > 0 {
             self.nodes[node as usize].size = before;
-            self.free.insert(block.addr, node);
+            self.add_free(block.addr, node);
             node
         } else {
             self.unused.push(node);
@@ -373,14 +382,50 @@ impl BlockMap<'_> {
         }
     }
 
+    #[inline]
+    fn add_free(&mut self, addr: u64, node: u32) {
+        self.free.insert(addr, node);
+        if let Some(in_order) = &mut self.free_in_order {
+            in_order.insert(addr, node);
+        }
+    }
+
+    #[inline]
+    fn take_free(&mut self, addr: u64) -> Option<u32> {
+        if let Some(in_order) = &mut self.free_in_order {
+            in_order.remove(&addr);
+        }
+        self.free.remove(&addr)
+    }
+
+    /// One step along a list, if there are any left.
+    fn step(&mut self) -> Option<()> {
+        if self.steps == 0 {
+            if self.free_in_order.is_none() {
+                self.free_in_order = Some(self.free.iter().map(|(&addr, &node)| (addr, node)).collect());
+            }
+            self.steps = std::mem::take(&mut self.steps_in_reserve);
+        }
+        self.steps = self.steps.checked_sub(1)?;
+        Some(())
+    }
+
     /// The node that contains an address.
     fn find(&mut self, list: &List, addr: u64) -> Option<u32> {
         if let Some(&node) = self.free.get(&addr) {
             return Some(node);
         }
         let mut node = list.first;
+        if node != NIL
+            && let Some(in_order) = &self.free_in_order
+            && let Some((&start, &free)) = in_order.range(..=addr).next_back()
+            && start >= self.nodes[node as usize].addr
+        {
+            // The free block before it, if not the one around it, is as good a place to begin.
+            node = free;
+        }
         while node != NIL {
-            self.steps = self.steps.checked_sub(1)?;
+            self.step()?;
             let block = self.nodes[node as usize];
             if block.owner == END {
                 return None;
@@ -403,7 +448,7 @@ impl BlockMap<'_> {
         if block.owner == FREE {
             // The block before is larger than thought, if it can be.
             let prev = block.prev;
-            self.free.remove(&block.addr);
+            self.take_free(block.addr);
             let rest = self.insert_after(node, addr, block.size - offset, FREE);
             self.nodes[node as usize].size = offset;
             if prev != NIL && self.nodes[prev as usize].owner < END {
@@ -414,7 +459,7 @@ impl BlockMap<'_> {
                 self.unlink(node);
             } else {
                 self.contradiction();
-                self.free.insert(block.addr, node);
+                self.add_free(block.addr, node);
             }
             return Some(rest);
         }
@@ -428,12 +473,12 @@ impl BlockMap<'_> {
             self.nodes[node as usize].size = offset;
             self.pairing.allocations.size[owner.index()] = offset;
             self.adjusted(owner);
-            self.free.insert(addr, rest);
+            self.add_free(addr, rest);
             self.merge_with_next(rest);
-            return self.free.remove(&addr);
+            return self.take_free(addr);
         }
         self.lose(block.owner);
-        if let Some(node) = self.free.remove(&addr) {
+        if let Some(node) = self.take_free(addr) {
             return Some(node);
         }
         // The block has merged with a free one before it.
@@ -453,15 +498,14 @@ impl BlockMap<'_> {
         loop {
             let block = self.nodes[node as usize];
             let next = block.next;
-            if block.size >= wanted || next == NIL || self.steps == 0 {
+            if block.size >= wanted || next == NIL || self.step().is_none() {
                 return;
             }
-            self.steps -= 1;
             let following = self.nodes[next as usize];
             match following.owner {
                 END => return,
                 FREE => {
-                    self.free.remove(&following.addr);
+                    self.take_free(following.addr);
                     self.unlink(next);
                     self.nodes[node as usize].size += following.size;
                 }
@@ -475,8 +519,7 @@ impl BlockMap<'_> {
     fn free_range(&mut self, first: u32, end: u64) {
         let mut owners = Vec::new();
         let mut node = first;
-        while node != NIL && self.steps > 0 {
-            self.steps -= 1;
+        while node != NIL && self.step().is_some() {
             let block = self.nodes[node as usize];
             if block.owner == END || block.addr >= end {
                 break;
@@ -504,7 +547,8 @@ impl BlockMap<'_> {
         let allocations = &mut self.pairing.allocations;
         allocations.end(index, Moment::after(self.now));
         self.pairing.facts.lost_frees += 1;
-        self.pairing.facts.lost_free_bytes += allocations.requested[index.index()];
+        let bytes = &mut self.pairing.facts.lost_free_bytes;
+        *bytes = bytes.saturating_add(allocations.requested[index.index()]);
         self.pairing.lost_ends.push((self.now, index));
         self.free(index);
     }
@@ -528,7 +572,7 @@ impl BlockMap<'_> {
     fn push_free(&mut self, close: u32, addr: u64, size: u64) {
         if size > 0 {
             let node = self.push_before(close, addr, size, FREE);
-            self.free.insert(addr, node);
+            self.add_free(addr, node);
         }
     }
 

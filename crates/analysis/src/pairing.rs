@@ -122,7 +122,8 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
                     table.end(lost, now);
                     pairing.lost_ends.push((event, lost));
                     facts.lost_frees += 1;
-                    facts.lost_free_bytes += table.requested[lost.index()];
+                    facts.lost_free_bytes =
+                        facts.lost_free_bytes.saturating_add(table.requested[lost.index()]);
                 }
                 Link::allocation(index)
             }
@@ -199,12 +200,13 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
     } else {
         pairing.facts.unexplained_bytes = final_blocks(snapshot, device)
             .filter(|(block, ..)| !open.contains_key(&block.addr))
-            .fold(0, |sum, (block, ..)| sum + block.size);
+            .fold(0_u64, |sum, (block, ..)| sum.saturating_add(block.size));
     }
     for row in 0..pairing.allocations.len() {
         if pairing.allocations.opened[row] == Moment::START {
             pairing.facts.earlier += 1;
-            pairing.facts.earlier_bytes += pairing.allocations.requested[row];
+            let bytes = &mut pairing.facts.earlier_bytes;
+            *bytes = bytes.saturating_add(pairing.allocations.requested[row]);
         }
     }
     pairing
@@ -253,7 +255,8 @@ impl Pairing {
             self.allocations.end(index, Moment::after(last));
             self.lost_ends.push((last, index));
             self.facts.lost_frees += 1;
-            self.facts.lost_free_bytes += self.allocations.requested[index.index()];
+            self.facts.lost_free_bytes =
+                self.facts.lost_free_bytes.saturating_add(self.allocations.requested[index.index()]);
         }
     }
 }

@@ -143,6 +143,23 @@ impl Replay {
         self.timeline.extremes(&self.source(), from, to)
     }
 
+    /// The first moment in a stretch, both ends included, at which a counter is highest in it.
+    pub fn highest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
+        let to = to.min(self.end());
+        let most = self.extremes(from, to).1[counter];
+        // Halving: the first half that reaches the maximum holds the first moment that does.
+        let (mut from, mut to) = (from, to);
+        while from < to {
+            let middle = Moment(from.0 + (to.0 - from.0) / 2);
+            if self.extremes(from, middle).1[counter] == most {
+                to = middle;
+            } else {
+                from = Moment(middle.0 + 1);
+            }
+        }
+        from
+    }
+
     /// The complete map of memory at a moment.
     pub fn state(&self, at: Moment) -> State {
         let live = self.timeline.live_unsorted(&self.source(), at);

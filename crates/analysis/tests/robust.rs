@@ -104,6 +104,17 @@ fn hostile_files() {
     }
 }
 
+/// The inputs that the fuzzer starts from: one per dialect, and those that once made a difference.
+#[test]
+fn the_corpus_of_the_fuzzer() {
+    let _alone = alone();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/read");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        assert!(check(&path.display().to_string(), &std::fs::read(&path).unwrap(), 3), "{}", path.display());
+    }
+}
+
 /// A file cut at any byte is a snapshot with a verdict, or an error, and what is intact only grows.
 #[test]
 fn cut_at_every_byte() {

@@ -6,6 +6,9 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use vramscope_analysis::Counter;
 use vramscope_files::Cache;
 
+use crate::filter::FilterArgs;
+use crate::moment::{GRAMMAR, MomentSpec, Place};
+
 /// What is in my accelerator's memory, why, and what do I do about it?
 ///
 /// Reads the memory snapshots that PyTorch writes. Record one in three lines of Python:
@@ -23,7 +26,10 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Summary(SummaryArgs),
-    At(AtArgs),
+    At(Box<AtArgs>),
+    Tree(Box<TreeArgs>),
+    Top(Box<TopArgs>),
+    Flame(Box<FlameArgs>),
     Demo(DemoArgs),
 }
 
@@ -55,12 +61,14 @@ pub(crate) struct AtArgs {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) moment: MomentArgs,
-    /// Which device, if the file has several (default: the one with the longest trace)
-    #[arg(long, value_name = "D", allow_negative_numbers = true)]
-    pub(crate) device: Option<i32>,
+    /// With --in: the Kth span of that name, from 1
+    #[arg(long, value_name = "K", requires = "in")]
+    pub(crate) nth: Option<usize>,
     /// Show at most N allocations (default: 15 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -87,6 +95,177 @@ pub(crate) struct MomentArgs {
     /// After the last event
     #[arg(long)]
     pub(crate) end: bool,
+    /// Inside an annotation: where the phase was highest; of several the highest, or the one that --nth names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) r#in: Option<String>,
+}
+
+impl MomentArgs {
+    /// The moment that is meant.
+    pub(crate) fn spec(&self, nth: Option<usize>) -> MomentSpec {
+        if let Some(event) = self.event {
+            MomentSpec::Event(event)
+        } else if let Some(time) = self.time_us {
+            MomentSpec::Time(time)
+        } else if let Some(counter) = self.peak {
+            MomentSpec::Peak(counter.into())
+        } else if let Some(number) = self.oom {
+            MomentSpec::Oom((number > 0).then_some(number))
+        } else if let Some(name) = &self.r#in {
+            MomentSpec::In { name: name.clone(), nth, place: Place::Peak }
+        } else if self.start {
+            MomentSpec::Start
+        } else {
+            MomentSpec::End
+        }
+    }
+}
+
+/// Where the bytes come from: a call tree at a moment, or over a stretch of the trace
+///
+/// Bytes are requested bytes. With --lifetime they are bytes times the number of events they lived, from
+/// --since to --until: what held memory longest comes first.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
+  vramscope tree snapshot.pickle
+  vramscope tree snapshot.pickle --at oom --invert
+  vramscope tree snapshot.pickle --at in:backward#2 --min 5
+  vramscope tree snapshot.pickle --lifetime --since in:forward:start --until in:forward:end"))]
+pub(crate) struct TreeArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) weigh: WeighArgs,
+    /// Innermost frames first, each with its callers below
+    #[arg(long)]
+    pub(crate) invert: bool,
+    /// Levels to show; a chain of single calls counts as one
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub(crate) depth: usize,
+    /// Leave out what is below this share of the whole, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub(crate) min: f64,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// At a moment, or over a stretch.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WeighArgs {
+    /// The moment
+    #[arg(long, value_name = "MOMENT", default_value = "peak")]
+    pub(crate) at: MomentSpec,
+    /// Bytes times events lived, between --since and --until, instead of a moment
+    #[arg(long, conflicts_with = "at")]
+    pub(crate) lifetime: bool,
+}
+
+/// Allocations or stacks, ranked
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope top snapshot.pickle                          # the user's lines that hold most at the peak
+  vramscope top snapshot.pickle --of allocations --by lifetime
+  vramscope top snapshot.pickle --by churn --limit 30")]
+pub(crate) struct TopArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// What is ranked
+    #[arg(long, value_enum, default_value_t = TopOf::Lines)]
+    pub(crate) of: TopOf,
+    /// By what
+    #[arg(long, value_enum, default_value_t = TopBy::Peak)]
+    pub(crate) by: TopBy,
+    /// Show at most N
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopOf {
+    /// The user's own lines: the innermost frame that is not PyTorch's or Python's
+    Lines,
+    /// Whole stacks
+    Stacks,
+    /// Single allocations
+    Allocations,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopBy {
+    /// Bytes live at the peak
+    Peak,
+    /// Size of the largest allocation
+    Size,
+    /// Bytes allocated in all
+    Total,
+    /// Number of allocations
+    Count,
+    /// Events lived: the longest of one allocation, or all of them together
+    Lifetime,
+    /// Bytes allocated and freed again
+    Churn,
+}
+
+impl TopBy {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Peak => "peak",
+            Self::Size => "size",
+            Self::Total => "total",
+            Self::Count => "count",
+            Self::Lifetime => "lifetime",
+            Self::Churn => "churn",
+        }
+    }
+}
+
+/// A flame graph: folded stacks, speedscope JSON, or SVG
+#[derive(Debug, ClapArgs)]
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
+  vramscope flame snapshot.pickle > peak.svg
+  vramscope flame snapshot.pickle --format folded | grep backward
+  vramscope flame snapshot.pickle --format speedscope -o peak.speedscope.json"))]
+pub(crate) struct FlameArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) weigh: WeighArgs,
+    /// The format
+    #[arg(long, value_enum, default_value_t = FlameFormat::Svg)]
+    pub(crate) format: FlameFormat,
+    /// Write to a file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output_file: Option<PathBuf>,
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FlameFormat {
+    /// One line per stack: frames joined by semicolons, and the bytes
+    Folded,
+    /// For speedscope
+    Speedscope,
+    /// A picture that opens in any browser, with names and bytes on hover
+    Svg,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -120,12 +299,18 @@ pub(crate) struct OutputArgs {
     /// Print JSON, described in docs/json.md
     #[arg(long)]
     pub(crate) json: bool,
-    /// Read the file even if it is in the cache, and do not put it there
-    #[arg(long)]
-    pub(crate) no_cache: bool,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
 }
 
-impl OutputArgs {
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CacheArgs {
+    /// Read the file even if it is in the cache, and do not put it there
+    #[arg(long)]
+    no_cache: bool,
+}
+
+impl CacheArgs {
     pub(crate) fn cache(&self) -> Option<Cache> {
         if self.no_cache { None } else { Cache::of_user() }
     }

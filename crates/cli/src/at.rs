@@ -4,14 +4,12 @@ use std::cmp::Reverse;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use serde::Serialize;
-use vramscope_analysis::{Allocation, Moment, Replay, State, moment_at_time};
-use vramscope_files::{Opened, find, open};
-use vramscope_snapshot::{DeviceId, EventTable, Snapshot};
+use serde::{Serialize, Serializer};
+use vramscope_analysis::{Allocation, Replay, State};
+use vramscope_snapshot::{EventTable, Snapshot};
 
-use crate::args::{AtArgs, MomentArgs};
-use crate::progress::Bar;
+use crate::args::AtArgs;
+use crate::filter::Subject;
 use crate::summary::when;
 use crate::text;
 
@@ -19,101 +17,24 @@ use crate::text;
 const DEFAULT_ROWS: usize = 15;
 
 pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let inputs = find(std::slice::from_ref(&args.path))?;
-    let [input] = inputs.as_slice() else {
-        let names: Vec<_> =
-            inputs.iter().take(8).map(|input| format!("\n  {}", input.path.display())).collect();
-        bail!(
-            "{} holds {} snapshots; name one of them:{}",
-            args.path.display(),
-            inputs.len(),
-            names.concat()
-        );
-    };
-    let cache = args.output.cache();
-    let bar = Bar::new(&inputs);
-    let opened = open(input, cache.as_ref(), &bar)?;
-    drop(bar);
-    for warning in &opened.snapshot.warnings {
-        eprintln!("vramscope: warning: {}: {}", opened.path.display(), text::printable(warning));
-    }
-    if let Some(damage) = &opened.snapshot.damage {
-        eprintln!(
-            "vramscope: warning: {}: damaged or cut at byte {}: {}; what is intact is shown",
-            opened.path.display(),
-            damage.offset,
-            damage.reason,
-        );
-    }
-    let replay = choose(&opened, args.device)?;
+    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let (snapshot, replay) = (subject.snapshot(), subject.replay());
     let none = EventTable::default();
-    let events = opened.snapshot.trace(replay.device()).unwrap_or(&none);
-    let state = replay.state(moment(&args.moment, replay, events)?);
-    let report = Report { snapshot: &opened.snapshot, replay, events, state };
+    let events = snapshot.trace(replay.device()).unwrap_or(&none);
+    let state = replay.state(subject.moment(&args.moment.spec(args.nth))?);
+    let report = Report { subject: &subject, snapshot, replay, events, state };
     if args.output.json {
         serde_json::to_writer(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", text::printable(&opened.path.display().to_string()))?;
+        writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
         report.print(args.limit.unwrap_or(DEFAULT_ROWS), out)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The device that was asked for, or the one with the longest trace.
-fn choose(opened: &Opened, device: Option<i32>) -> anyhow::Result<&Replay> {
-    let known = || {
-        let all: Vec<_> = opened.replays.iter().map(|replay| replay.device().0.to_string()).collect();
-        all.join(", ")
-    };
-    match device {
-        Some(device) => opened
-            .replays
-            .iter()
-            .find(|replay| replay.device() == DeviceId(device))
-            .with_context(|| format!("there is no device {device}; the snapshot has: {}", known())),
-        None => opened
-            .replays
-            .iter()
-            .max_by_key(|replay| (replay.events(), Reverse(replay.device())))
-            .context("nothing was allocated on any device while recording"),
-    }
-}
-
-fn moment(args: &MomentArgs, replay: &Replay, events: &EventTable) -> anyhow::Result<Moment> {
-    let last = replay.events();
-    if let Some(event) = args.event {
-        if event as usize >= last {
-            match last {
-                0 => bail!("there is no event {event}: the snapshot has no history. Try --end"),
-                _ => bail!("there is no event {event}: the trace has events 0 to {}", last - 1),
-            }
-        }
-        return Ok(Moment(event + 1));
-    }
-    if let Some(time) = args.time_us {
-        if last > 0 && (0..last).all(|row| events.time_us(row).is_none()) {
-            bail!("the events of this snapshot have no times; use --event");
-        }
-        return Ok(moment_at_time(events, time));
-    }
-    if let Some(counter) = args.peak {
-        return Ok(replay.peak(counter.into()).at);
-    }
-    if let Some(number) = args.oom {
-        let ooms = replay.ooms();
-        let oom = match number.checked_sub(1) {
-            None => ooms.last().context("memory never ran out in this snapshot. Try --peak")?,
-            Some(row) => ooms
-                .get(row)
-                .with_context(|| format!("memory ran out {}", text::plural(ooms.len(), "time")))?,
-        };
-        return Ok(Moment::after(oom.event));
-    }
-    Ok(if args.start { Moment::START } else { replay.end() })
-}
-
 struct Report<'a> {
+    subject: &'a Subject,
     snapshot: &'a Snapshot,
     replay: &'a Replay,
     events: &'a EventTable,
@@ -131,9 +52,21 @@ struct At<'a> {
     active: i64,
     reserved: i64,
     live_count: usize,
+    shown_count: usize,
     largest_hole: u64,
     verdict: &'static str,
-    live: Vec<Live<'a>>,
+    /// Written one by one: stacks repeated for every allocation can be far larger than the file.
+    #[serde(serialize_with = "one_by_one")]
+    live: LiveList<'a>,
+}
+
+struct LiveList<'a> {
+    report: &'a Report<'a>,
+    allocations: Vec<Allocation>,
+}
+
+fn one_by_one<S: Serializer>(list: &LiveList<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(list.allocations.iter().map(|allocation| list.report.live(allocation)))
 }
 
 #[derive(Serialize)]
@@ -156,9 +89,15 @@ struct FrameJson<'a> {
 }
 
 impl Report<'_> {
+    /// Live allocations that pass the filters, by address.
+    fn kept(&self) -> Vec<Allocation> {
+        let live = self.state.live.iter().map(|&index| self.replay.allocation(index));
+        live.filter(|allocation| self.subject.keeps(allocation, Some(&self.state))).collect()
+    }
+
     /// Live allocations, largest first.
     fn largest(&self, limit: usize) -> Vec<Allocation> {
-        let mut live: Vec<_> = self.state.live.iter().map(|&index| self.replay.allocation(index)).collect();
+        let mut live: Vec<_> = self.kept();
         live.sort_by_key(|allocation| (Reverse(allocation.requested), allocation.addr));
         live.truncate(limit);
         live
@@ -177,9 +116,10 @@ impl Report<'_> {
             active: counters.active,
             reserved: counters.reserved,
             live_count: self.state.live.len(),
+            shown_count: self.kept().len(),
             largest_hole: self.state.largest_hole(),
             verdict: self.replay.verdict().status.name(),
-            live: self.largest(limit).into_iter().map(|allocation| self.live(&allocation)).collect(),
+            live: LiveList { report: self, allocations: self.largest(limit) },
         }
     }
 
@@ -222,9 +162,17 @@ impl Report<'_> {
         }
         writeln!(out)?;
         let live = self.largest(limit);
-        let total = self.state.live.len();
+        let kept = self.kept();
+        let total = kept.len();
+        if self.subject.is_filtered() {
+            writeln!(
+                out,
+                "{} are live; the filters leave:",
+                text::plural(self.state.live.len(), "allocation")
+            )?;
+        }
         match (total, live.len()) {
-            (0, _) => return writeln!(out, "nothing is live"),
+            (0, _) => return writeln!(out, "nothing"),
             (all, shown) if shown < all => {
                 writeln!(out, "{}, the {} largest:", text::plural(all, "live allocation"), shown)?;
             }
@@ -233,9 +181,9 @@ impl Report<'_> {
         writeln!(out)?;
         writeln!(out, "  {:>10}  {:>5}  {:>9}  where", "requested", "share", "event")?;
         let room = text::columns().saturating_sub(32).max(20);
-        let mut shown = 0;
+        let mut shown = 0_u64;
         for allocation in &live {
-            shown += allocation.requested;
+            shown = allocation.requested.saturating_add(shown);
             let born = match allocation.opened.event() {
                 Some(event) => text::count(event.0),
                 None => "before".into(),
@@ -246,7 +194,10 @@ impl Report<'_> {
             }
             self.row(out, allocation.requested, &born, &text::fit(&place, room))?;
         }
-        let rest = (counters.requested.max(0) as u64).saturating_sub(shown);
+        let rest = kept
+            .iter()
+            .fold(0_u64, |sum, allocation| sum.saturating_add(allocation.requested))
+            .saturating_sub(shown);
         if live.len() < total {
             let more = format!("{} more", text::count((total - live.len()) as u64));
             self.row(out, rest, "", &more)?;

@@ -3,9 +3,14 @@
 mod args;
 mod at;
 mod demo;
+mod filter;
+mod flame;
+mod moment;
 mod progress;
 mod summary;
 mod text;
+mod top;
+mod tree;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -23,7 +28,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("vramscope: {error:#}");
+            text::complain(&format!("{error:#}"));
             ExitCode::from(2)
         }
     }
@@ -33,6 +38,9 @@ fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Summary(summary) => summary::run(summary, out),
         Command::At(at) => at::run(at, out),
+        Command::Tree(tree) => tree::run(tree, out),
+        Command::Top(top) => top::run(top, out),
+        Command::Flame(flame) => flame::run(flame, out),
         Command::Demo(demo) => demo::run(demo, out),
     }
 }

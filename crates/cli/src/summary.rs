@@ -15,7 +15,7 @@ use crate::text;
 
 pub(crate) fn run(args: &SummaryArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let inputs = find(&args.paths)?;
-    let cache = args.output.cache();
+    let cache = args.output.cache.cache();
     let bar = Bar::new(&inputs);
     let results = open_each(&inputs, cache.as_ref(), &bar, |opened| File::new(&opened));
     drop(bar);
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &SummaryArgs, out: &mut dyn Write) -> anyhow::Result<Exi
     }
     out.flush()?;
     for error in &errors {
-        eprintln!("vramscope: {error}");
+        text::complain(&error.to_string());
     }
     Ok(if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
@@ -60,7 +60,7 @@ pub(crate) fn print(files: &[File], json: bool, out: &mut dyn Write) -> anyhow::
     out.flush()?;
     for file in files {
         for warning in &file.warnings {
-            eprintln!("vramscope: warning: {}: {}", file.path, text::printable(warning));
+            text::complain(&format!("warning: {}: {warning}", file.path));
         }
     }
     Ok(())
@@ -152,12 +152,6 @@ impl File {
     pub(crate) fn new(opened: &Opened) -> Self {
         let Opened { path, name, bytes, snapshot, replays, from_cache } = opened;
         let rank = name.rank.filter(|(kind, _)| *kind != RankKind::Process);
-        let mut warnings = snapshot.warnings.clone();
-        if let Some(damage) = &snapshot.damage {
-            let reason = &damage.reason;
-            warnings
-                .push(format!("damaged or cut at byte {}: {reason}; what is intact is shown", damage.offset));
-        }
         Self {
             path: path.display().to_string(),
             format: snapshot.format.clone(),
@@ -167,7 +161,7 @@ impl File {
             step: name.step,
             group: name.group.clone(),
             from_cache: *from_cache,
-            warnings,
+            warnings: text::warnings(snapshot),
             devices: replays.iter().map(|replay| Device::new(snapshot, replay)).collect(),
         }
     }

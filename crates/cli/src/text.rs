@@ -2,7 +2,7 @@
 
 pub(crate) use vramscope_analysis::units::{bytes, count};
 use vramscope_analysis::user_frame;
-use vramscope_snapshot::{Snapshot, StackId};
+use vramscope_snapshot::{Frame, Snapshot, StackId};
 
 /// `1 event`, `2 events`.
 pub(crate) fn plural(n: usize, word: &str) -> String {
@@ -37,12 +37,34 @@ pub(crate) fn place(snapshot: &Snapshot, stack: StackId) -> String {
     let Some(frame) = user_frame(snapshot, stack) else {
         return if stack == StackId::EMPTY { "(no Python frame)" } else { "(no stack recorded)" }.to_owned();
     };
+    self::frame(snapshot, frame)
+}
+
+/// A frame in one line: the file without its folders, the line and the function.
+pub(crate) fn frame(snapshot: &Snapshot, frame: Frame) -> String {
     let file = snapshot.text(frame.file);
     let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
     printable(&match frame.line {
         0 => snapshot.text(frame.name).to_owned(),
         line => format!("{file}:{line} {}", snapshot.text(frame.name)),
     })
+}
+
+/// What is to be said about how a file was read.
+pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<String> {
+    let mut warnings: Vec<_> = snapshot.warnings.iter().map(|warning| printable(warning)).collect();
+    if let Some(damage) = &snapshot.damage {
+        let reason = &damage.reason;
+        warnings.push(format!("damaged or cut at byte {}: {reason}; what is intact is shown", damage.offset));
+    }
+    warnings
+}
+
+/// Says something on standard error. Names and reasons may come from a file, so what a terminal would act
+/// on is taken out.
+pub(crate) fn complain(message: &str) {
+    let lines: Vec<_> = message.lines().map(printable).collect();
+    eprintln!("vramscope: {}", lines.join("\n"));
 }
 
 /// Text from a file without what a terminal would act on.
@@ -68,6 +90,16 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     }
     short.push('…');
     short
+}
+
+/// The same, cut at the front: of a chain of calls the end says most.
+pub(crate) fn fit_end(text: &str, columns: usize) -> String {
+    use unicode_width::UnicodeWidthStr;
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let backwards: String = text.chars().rev().collect();
+    fit(&backwards, columns).chars().rev().collect()
 }
 
 /// Columns to fill: those of the terminal, or none in particular.

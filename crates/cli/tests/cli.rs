@@ -224,3 +224,80 @@ fn a_reader_that_leaves_early_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
+
+/// The recordings whose verdict is exact, one per kind.
+const EXACT: [&str; 6] =
+    ["llama_python", "leak_graph", "oom", "cudagraph_pools", "expandable_mixed", "record_stream"];
+
+/// Rows of every table add up to the counter at that moment.
+#[test]
+fn tree_and_top_add_up_to_the_counter() {
+    fn check(node: &Value) {
+        let children = node["children"].as_array().unwrap();
+        let sum: u64 = children.iter().map(|child| child["bytes"].as_u64().unwrap()).sum();
+        let own = node["own_bytes"].as_u64().unwrap();
+        assert_eq!(sum + own, node["bytes"].as_u64().unwrap(), "{}", node["name"]);
+        children.iter().for_each(check);
+    }
+    for name in EXACT {
+        let path = recording(&format!("{name}.pickle.xz"));
+        let peak = json(&["summary", &path])["files"][0]["devices"][0]["peak"]["requested"]["bytes"].clone();
+        for direction in [&[][..], &["--invert"], &["--show-internal"]] {
+            let tree = json(&[&["tree", &path, "--min", "0", "--depth", "400"], direction].concat());
+            assert_eq!(tree["root"]["bytes"], peak, "{name}");
+            check(&tree["root"]);
+        }
+        for of in ["lines", "stacks", "allocations"] {
+            let top = json(&["top", &path, "--of", of, "--limit", "7"]);
+            assert_eq!(top["total"]["at_peak"], peak, "{name} {of}");
+            let shown: u64 =
+                top["rows"].as_array().unwrap().iter().map(|row| row["at_peak"].as_u64().unwrap()).sum();
+            assert_eq!(
+                shown + top["rest"]["at_peak"].as_u64().unwrap(),
+                peak.as_u64().unwrap(),
+                "{name} {of}"
+            );
+        }
+        let folded = vramscope(&["flame", &path, "--format", "folded"]);
+        let bytes = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+        assert_eq!(text(&folded.stdout).lines().map(bytes).sum::<u64>(), peak.as_u64().unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn filters_restrict_what_is_shown_and_moments_have_names() {
+    let path = recording("leak_graph.pickle.xz");
+    let all = json(&["tree", &path, "--at", "end"]);
+    let kept = json(&["tree", &path, "--at", "end", "--stack", "activations.py", "--min-size", "1MiB"]);
+    let (all, kept) = (all["root"]["bytes"].as_u64().unwrap(), kept["root"]["bytes"].as_u64().unwrap());
+    assert!(0 < kept && kept < all, "{kept} of {all}");
+
+    let second = json(&["at", &path, "--in", "backward", "--nth", "2", "--limit", "0"]);
+    let third = json(&["at", &path, "--in", "backward", "--nth", "3", "--limit", "0"]);
+    assert!(second["event"].as_u64() < third["event"].as_u64());
+    let error = failure(&["tree", &path, "--at", "in:sideways"]);
+    assert!(error.contains("there is no annotation \"sideways\"; there are: "), "{error}");
+    let error = failure(&["tree", &path, "--at", "yesterday"]);
+    assert!(error.contains("not a moment"), "{error}");
+
+    let pool = json(&["at", &recording("mempool.pickle.xz"), "--end", "--pool", "0,1"]);
+    assert!(pool["live"].as_array().unwrap().iter().all(|live| live["pool"] == serde_json::json!([0, 1])));
+    assert!(pool["shown_count"].as_u64() < pool["live_count"].as_u64());
+}
+
+#[test]
+fn a_flame_graph_is_not_overwritten_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, file) = (recording("mempool.pickle.xz"), folder.path().join("peak.svg"));
+    let file = file.to_str().unwrap();
+    assert_eq!(vramscope(&["flame", &path, "-o", file]).status.code(), Some(0));
+    let svg = fs::read_to_string(file).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    let error = failure(&["flame", &path, "-o", file]);
+    assert!(error.contains("not overwritten; --force does"), "{error}");
+    assert_eq!(vramscope(&["flame", &path, "-o", file, "--force"]).status.code(), Some(0));
+    let speedscope: Value =
+        serde_json::from_slice(&vramscope(&["flame", &path, "--format", "speedscope"]).stdout).unwrap();
+    let profile = &speedscope["profiles"][0];
+    assert_eq!(profile["samples"].as_array().unwrap().len(), profile["weights"].as_array().unwrap().len());
+}

@@ -137,15 +137,13 @@ impl Cache {
         fs::create_dir_all(&self.folder)?;
         let (label_path, data_path) = self.files(source);
         let data = tempfile::NamedTempFile::new_in(&self.folder)?;
-        let mut counted = Counted { out: data.as_file(), hash: Xxh3::new(), bytes: 0 };
+        let mut counted =
+            Counted { out: data.as_file(), hash: Xxh3::new(), bytes: 0, most_bytes: self.most_bytes / 2 };
         let mut out = BufWriter::with_capacity(1 << 20, &mut counted);
         ipc::encode(snapshot, &mut out)?;
         out.flush()?;
         drop(out);
         let (data_bytes, data_checksum) = (counted.bytes, counted.hash.digest());
-        if data_bytes > self.most_bytes / 2 {
-            return Ok(());
-        }
         self.make_room(data_bytes)?;
         let version = ipc::VERSION.to_owned();
         let label = Label { version, source: source.clone(), data_bytes, data_checksum };
@@ -201,14 +199,19 @@ fn checksum(file: &mut File) -> io::Result<(u64, u64)> {
     }
 }
 
+/// Counts and sums up what is written, and stops when it is too much.
 struct Counted<W> {
     out: W,
     hash: Xxh3,
     bytes: u64,
+    most_bytes: u64,
 }
 
 impl<W: Write> Write for Counted<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes > self.most_bytes {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let len = self.out.write(bytes)?;
         self.hash.update(bytes.get(..len).unwrap_or_default());
         self.bytes += len as u64;

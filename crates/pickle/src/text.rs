@@ -56,6 +56,9 @@ pub fn unquote(literal: &[u8]) -> Vec<u8> {
 /// own and becomes U+FFFD.
 fn hex(bytes: &[u8], digits: usize) -> Option<(char, &[u8])> {
     let (code, rest) = bytes.split_at_checked(digits)?;
+    if !code.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
     let code = u32::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok()?;
     Some((char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), rest))
 }

@@ -66,8 +66,21 @@ fn sharing() -> Vec<(&'static str, Vec<u8>)> {
     let repeated = snapshot(nothing.clone(), [nothing.clone()]).set("device_traces", Value::list([events]));
     let stack = Value::list(std::iter::repeat_n(crate::value::frame("f", "f.py", 1), 10_000));
     let long_stack: Vec<_> = (0..20_000).map(|i| event("alloc", i * 512, 512).frames(&stack)).collect();
+    let one_event = Value::from(event("alloc", 512, 512).time(1));
+    let one_trace = Value::list(std::iter::repeat_n(one_event, 20_000));
+    let squared = Value::list(std::iter::repeat_n(one_trace, 20_000));
+    let squared = snapshot(nothing.clone(), [nothing.clone()]).set("device_traces", squared);
+    let text = Value::text(&"t".repeat(60_000));
+    let chunks = Value::list(std::iter::repeat_n(text, 30_000));
+    let joined = snapshot(nothing.clone(), [[event("alloc", 512, 512).set("forward_frames", chunks)]]);
+    let cpp = |i| Value::list([Value::text(&format!("at::f{i}"))]);
+    let cpp: Vec<_> =
+        (0..5000).map(|i| event("alloc", i * 512, 512).frames(&stack).set("cpp_frames", cpp(i))).collect();
     let cpython = |record: Record| pickle(&record.into(), Dialect::Protocol(4));
     vec![
+        ("one trace of one event 20 000 times as 20 000 devices", cpython(squared)),
+        ("one text of 60 000 characters joined 30 000 times", cpython(joined)),
+        ("one stack of 10 000 frames with 5000 C++ frames", cpython(snapshot(nothing.clone(), [cpp]))),
         ("lists of lists by GET, doubling 40 times", doubling),
         ("device_traces doubling 40 times", in_snapshot),
         ("one trace of 1000 events as 100 000 devices", cpython(same_trace)),

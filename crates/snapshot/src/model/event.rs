@@ -193,13 +193,13 @@ impl EventTable {
         self.action.len() == self.action.capacity()
     }
 
-    /// Makes room for so many more events.
+    /// Makes room for so many more events, if there is any.
     pub(crate) fn reserve(&mut self, more: usize) {
-        self.action.reserve_exact(more);
-        self.addr.reserve_exact(more);
-        self.size.reserve_exact(more);
-        self.time_us.reserve_exact(more);
-        self.stack.reserve_exact(more);
+        let _ = self.action.try_reserve_exact(more);
+        let _ = self.addr.try_reserve_exact(more);
+        let _ = self.size.try_reserve_exact(more);
+        let _ = self.time_us.try_reserve_exact(more);
+        let _ = self.stack.try_reserve_exact(more);
     }
 
     /// Adds an event at the end.

@@ -3,13 +3,20 @@
 use super::ReadError;
 use super::keys::Key;
 use super::objects::{Items, Objects, Run};
-use super::oddities::Oddity;
+use super::oddities::{Oddities, Oddity};
 use super::rows::{NO_ADDR, RawSegment, Tables};
 use super::value::{RowKind, Value};
 use crate::model::{Annotation, BlockTable, DeviceId, EventTable, Settings, Snapshot, StrId, Trace};
 
 /// So many unknown keys are named; more only if somebody means to fill the screen.
 const MAX_UNKNOWN_KEYS: usize = 32;
+
+/// So many settings are kept, and so many characters of each: PyTorch has a dozen.
+const MAX_SETTINGS: usize = 64;
+const MAX_SETTING_LEN: usize = 4096;
+
+/// PyTorch numbers devices with 8 bits. Hosts with several nodes' worth of them may come.
+const MAX_DEVICES: i32 = 1024;
 
 /// Threads may record a few microseconds out of order. A ring that was resized while recording is
 /// written in the wrong order altogether.
@@ -40,38 +47,43 @@ pub(super) fn build(top: Option<Value>, objects: &Objects, tables: Tables) -> Re
 struct Build<'a> {
     objects: &'a Objects,
     tables: Tables,
-    /// Which rows of the event table make which trace.
-    traces: Vec<(DeviceId, Vec<Run>)>,
+    /// Which list of rows of the event table makes which trace.
+    traces: Vec<(DeviceId, u32)>,
     segments: Vec<RawSegment>,
     snapshot: Snapshot,
 }
 
 impl Build<'_> {
     fn top_level(&mut self, items: &[Value]) -> Result<(), ReadError> {
-        let mut is_snapshot = false;
+        // Of a key that comes more than once the last value counts, as in Python.
+        let mut values: Vec<(Key, Value)> = Vec::new();
         for pair in items.chunks_exact(2) {
             let (Value::Str(text), value) = (pair[0], pair[1]) else { continue };
             match Key::of(text) {
-                Some(Key::Segments) => self.segment_list(value, None),
-                Some(Key::DeviceTraces | Key::Traces) => self.trace_lists(value),
-                Some(Key::HostSegments) => self.segment_list(value, Some(DeviceId::HOST)),
-                Some(Key::HostTraces) => self.trace(DeviceId::HOST, value),
-                Some(Key::AllocatorSettings) => {
-                    self.snapshot.settings = settings(self.objects, &self.tables, value);
-                    continue;
+                Some(key) => match values.iter_mut().find(|(known, _)| *known == key) {
+                    Some((_, known)) => *known = value,
+                    None => values.push((key, value)),
+                },
+                None if self.snapshot.unknown_keys.len() < MAX_UNKNOWN_KEYS => {
+                    self.snapshot.unknown_keys.push(shortened(self.tables.strings.table.get(text)));
                 }
-                Some(Key::ExternalAnnotations) => {
-                    self.annotations(value);
-                    continue;
-                }
-                _ => {
-                    if self.snapshot.unknown_keys.len() < MAX_UNKNOWN_KEYS {
-                        self.snapshot.unknown_keys.push(self.tables.strings.table.get(text).to_owned());
-                    }
-                    continue;
-                }
+                None => {}
             }
-            is_snapshot = true;
+        }
+        let mut is_snapshot = false;
+        for (key, value) in values {
+            match key {
+                Key::Segments => self.segment_list(value, None),
+                Key::DeviceTraces | Key::Traces => self.trace_lists(value),
+                Key::HostSegments => self.segment_list(value, Some(DeviceId::HOST)),
+                Key::HostTraces => self.trace(DeviceId::HOST, value),
+                Key::AllocatorSettings => {
+                    self.snapshot.settings = settings(self.objects, &self.tables, value);
+                }
+                Key::ExternalAnnotations => self.annotations(value),
+                _ => continue,
+            }
+            is_snapshot |= !matches!(key, Key::AllocatorSettings | Key::ExternalAnnotations);
         }
         if is_snapshot {
             return Ok(());
@@ -128,6 +140,10 @@ impl Build<'_> {
             if let Some(device) = device {
                 segment.device = device;
             }
+            if !(DeviceId::HOST..DeviceId(MAX_DEVICES)).contains(&segment.device) {
+                self.tables.oddities.note(Oddity::TooManyDevices);
+                continue;
+            }
             self.segments.push(RawSegment { segment, blocks });
         }
     }
@@ -139,39 +155,20 @@ impl Build<'_> {
             Items::Rows { kind: RowKind::Event, .. } => self.trace(DeviceId(0), value),
             Items::Rows { .. } => self.tables.oddities.note(Oddity::NotAnEvent),
             Items::Values(values) => {
-                for (device, &value) in values.iter().enumerate() {
-                    self.trace(DeviceId(i32::try_from(device).unwrap_or(i32::MAX)), value);
+                for (&value, device) in values.iter().zip(0..MAX_DEVICES) {
+                    self.trace(DeviceId(device), value);
                 }
+                let surplus = values.len().saturating_sub(MAX_DEVICES as usize);
+                self.tables.oddities.add(Oddity::TooManyDevices, surplus as u64);
             }
         }
     }
 
     fn trace(&mut self, device: DeviceId, value: Value) {
-        let Some(list) = self.objects.list(value) else {
-            if !matches!(value, Value::EmptyList { .. } | Value::None) {
-                self.tables.oddities.note(Oddity::NotAnEvent);
-            }
-            return;
-        };
-        let runs = match &list.items {
-            Items::Rows { kind: RowKind::Event, runs } => runs.clone(),
-            Items::Rows { .. } => {
-                self.tables.oddities.note(Oddity::NotAnEvent);
-                return;
-            }
-            Items::Values(values) => {
-                let mut runs = Vec::new();
-                for value in values {
-                    match value {
-                        Value::Row(RowKind::Event, row) => runs.push(Run { start: *row, len: 1 }),
-                        _ => self.tables.oddities.note(Oddity::NotAnEvent),
-                    }
-                }
-                runs
-            }
-        };
-        if !runs.is_empty() {
-            self.traces.push((device, runs));
+        match (self.objects.list(value), value) {
+            (Some(_), Value::List(slot)) => self.traces.push((device, slot)),
+            (_, Value::EmptyList { .. } | Value::None) => {}
+            _ => self.tables.oddities.note(Oddity::NotAnEvent),
         }
     }
 
@@ -201,20 +198,19 @@ impl Build<'_> {
     /// the table; then they are cut off its end one by one, and a single device takes it whole.
     fn gather_events(&mut self) {
         let mut table = std::mem::take(&mut self.tables.events);
-        self.traces.sort_by_key(|(device, _)| *device);
-        let mut by_start: Vec<usize> = (0..self.traces.len()).collect();
-        let start_of = |trace: &usize| self.traces[*trace].1.first().map_or(0, |run| run.start);
-        by_start.sort_by_key(start_of);
-        let in_order = self.traces.iter().all(|(_, runs)| runs.len() == 1)
-            && by_start.windows(2).all(|pair| {
-                let (earlier, later) = (self.traces[pair[0]].1[0], self.traces[pair[1]].1[0]);
-                earlier.rows().end <= later.start
-            });
+        let list = |slot: u32| &self.objects.lists[slot as usize];
+        let single_run = |&(device, slot): &(DeviceId, u32)| match list(slot).runs(RowKind::Event) {
+            Some(&[run]) => Some((device, run)),
+            _ => None,
+        };
+        let mut runs: Vec<(DeviceId, Run)> = self.traces.iter().filter_map(single_run).collect();
+        runs.sort_by_key(|(_, run)| run.start);
+        let in_order = runs.len() == self.traces.len()
+            && runs.windows(2).all(|pair| pair[0].1.rows().end <= pair[1].1.start);
         let mut traces = Vec::new();
         if in_order {
-            for &trace in by_start.iter().rev() {
-                let (device, ref runs) = self.traces[trace];
-                let rows = runs[0].rows();
+            for &(device, run) in runs.iter().rev() {
+                let rows = run.rows();
                 // Events that belong to no trace may follow.
                 drop(table.split_off((rows.end as usize).min(table.len())));
                 let events = if rows.start == 0 {
@@ -225,24 +221,45 @@ impl Build<'_> {
                 traces.push(Trace { device, events });
             }
         } else {
+            // References cannot multiply events: in all there are no more than were read.
             let mut budget = table.len();
-            for (device, runs) in &self.traces {
+            for &(device, slot) in &self.traces {
                 let mut events = EventTable::default();
-                for row in runs.iter().flat_map(|run| run.rows()) {
-                    if budget == 0 {
-                        self.tables.oddities.note(Oddity::Repeated);
-                        break;
+                let mut take = |row: Option<u32>, budget: &mut usize, oddities: &mut Oddities| {
+                    *budget = budget.saturating_sub(1);
+                    match row {
+                        Some(row) => events.push(&table.get(row as usize)),
+                        None => oddities.note(Oddity::NotAnEvent),
                     }
-                    budget -= 1;
-                    events.push(&table.get(row as usize));
+                };
+                let oddities = &mut self.tables.oddities;
+                match &list(slot).items {
+                    Items::Rows { kind, runs } => {
+                        let rows = runs.iter().flat_map(|run| run.rows());
+                        for row in rows.take(budget) {
+                            take(Some(row).filter(|_| *kind == RowKind::Event), &mut budget, oddities);
+                        }
+                    }
+                    Items::Values(values) => {
+                        for value in values.iter().take(budget) {
+                            let row = match value {
+                                Value::Row(RowKind::Event, row) => Some(*row),
+                                _ => None,
+                            };
+                            take(row, &mut budget, oddities);
+                        }
+                    }
                 }
-                if !events.is_empty() {
-                    traces.push(Trace { device: *device, events });
+                traces.push(Trace { device, events });
+                if budget == 0 {
+                    self.tables.oddities.note(Oddity::Repeated);
+                    break;
                 }
             }
         }
         traces.retain(|trace| !trace.events.is_empty());
         traces.sort_by_key(|trace| trace.device);
+        traces.dedup_by_key(|trace| trace.device);
         for Trace { device, events } in &mut traces {
             if let Some((row, back)) = events.first_jump_back(JUMP_BACK_US) {
                 events.sort_by_time();
@@ -307,14 +324,17 @@ impl Build<'_> {
 fn settings(objects: &Objects, tables: &Tables, value: Value) -> Settings {
     let mut settings = Settings::default();
     let text = |id: StrId| tables.strings.table.get(id);
-    let pairs =
-        |value: Value| objects.dict(value).map(|dict| dict.items.chunks_exact(2)).into_iter().flatten();
+    let pairs = |value: Value| {
+        objects.dict(value).map(|dict| dict.items.chunks_exact(2).take(MAX_SETTINGS)).into_iter().flatten()
+    };
+    let short = |text: &str| -> String { text.chars().take(MAX_SETTING_LEN).collect() };
     for pair in pairs(value) {
         let (Value::Str(name), value) = (pair[0], pair[1]) else { continue };
         match (text(name), value) {
             ("max_split_size", Value::Int(n)) => settings.max_split_size = u64::try_from(n).ok(),
             ("expandable_segments", Value::Bool(on)) => settings.expandable_segments = on,
             ("roundup_power2_divisions", divisions) => {
+                settings.roundup_divisions.clear();
                 for pair in pairs(divisions) {
                     if let (Value::Str(class), Value::Int(n)) = (pair[0], pair[1])
                         && let (Ok(class), Ok(n)) = (text(class).parse(), u64::try_from(n))
@@ -327,21 +347,21 @@ fn settings(objects: &Objects, tables: &Tables, value: Value) -> Settings {
             _ => {}
         }
         let shown = match value {
-            Value::Str(id) => text(id).to_owned(),
+            Value::Str(id) => short(text(id)),
             Value::Int(n) => n.to_string(),
             Value::UInt(n) => n.to_string(),
             Value::Float(n) => n.to_string(),
             Value::Bool(on) => on.to_string(),
             Value::Dict(_) => pairs(value)
                 .filter_map(|pair| match (pair[0], pair[1]) {
-                    (Value::Str(name), Value::Int(n)) => Some(format!("{}:{n}", text(name))),
+                    (Value::Str(name), Value::Int(n)) => Some(format!("{}:{n}", shortened(text(name)))),
                     _ => None,
                 })
                 .collect::<Vec<_>>()
                 .join(","),
             _ => continue,
         };
-        settings.all.push((text(name).to_owned(), shown));
+        settings.all.push((shortened(text(name)), shown));
     }
     settings
 }

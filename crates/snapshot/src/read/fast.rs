@@ -4,12 +4,15 @@
 //! whose keys are memo references, with integers, shared strings and a list of frame references as
 //! values. This path reads such an event in one go, without decoding operations one by one and
 //! without a stack. The first thing it does not expect makes it give up and leave the event, from
-//! its first byte on, to the general path: the result is the same either way, only slower.
+//! its first byte on, to the general path: the result is the same either way, only slower. For that to
+//! hold, nothing that the general path does later or not at all may be done before the event is whole;
+//! memo entries are only ever added at the end, so that taking them off undoes everything.
 
 use vramscope_pickle::opcode::*;
 
 use super::keys::{self, Key};
 use super::machine::Machine;
+use super::rows::MAX_SIZE;
 use super::value::{NO_MEMO, RowKind, Value};
 use crate::model::{Event, EventTable, Meta, PoolId, StackId, StrId};
 
@@ -96,6 +99,21 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The stack of an event that is not yet known to be whole.
+enum FastStack {
+    Known(StackId),
+    /// The frames in `frame_scratch`, and the number that the list is memoised under.
+    New {
+        memo: u32,
+    },
+}
+
+/// A size that needs no second look.
+#[inline]
+fn size_of(n: i64) -> Option<u64> {
+    u64::try_from(n).ok().filter(|&size| size <= MAX_SIZE)
+}
+
 impl Machine {
     /// Reads the event that begins with the `EMPTY_DICT` at `start`; the end of it, or `None` if it
     /// is anything but an event in the usual spelling, all of it here.
@@ -125,9 +143,12 @@ impl Machine {
         }
         let mut event = Event { time_us: EventTable::NO_TIME, ..Event::default() };
         let mut meta = Meta::default();
+        let mut stream = 0;
+        let mut stack = FastStack::Known(StackId::ABSENT);
         let mut has_action = false;
-        for position in 0.. {
-            let Some(key) = self.fast_key(&mut cursor, position)? else { break };
+        let mut pairs = 0;
+        while let Some(key) = self.fast_key(&mut cursor, pairs)? {
+            pairs += 1;
             match key {
                 Key::Action => {
                     let opcode = cursor.byte()?;
@@ -136,25 +157,32 @@ impl Machine {
                     has_action = true;
                 }
                 Key::Addr | Key::DeviceFree => event.addr = cursor.int()? as u64,
-                Key::Size => {
-                    let size = Value::Int(cursor.int()?);
-                    event.size = self.tables.size(size);
-                }
-                Key::Stream => {
-                    let handle = cursor.int()? as u64;
-                    event.stream = self.tables.streams.stream(handle);
-                }
+                Key::Size => event.size = size_of(cursor.int()?)?,
+                Key::Stream => stream = cursor.int()? as u64,
                 Key::TimeUs => event.time_us = cursor.int()?,
                 Key::CompileContext => meta.compile_context = self.fast_text(&mut cursor)?,
                 Key::UserMetadata => meta.user_metadata = self.fast_text(&mut cursor)?,
                 Key::PoolId => event.pool = self.fast_pool(&mut cursor)?,
-                Key::Frames => event.stack = self.fast_stack(&mut cursor)?,
+                Key::Frames => stack = self.fast_stack(&mut cursor)?,
                 _ => return None,
             }
         }
-        if !has_action {
+        // A single pair may be the first of many, and the general path has to be able to push this much.
+        let frames = if matches!(stack, FastStack::New { .. }) { self.frame_scratch.len() } else { 0 };
+        if !has_action || pairs < 2 || !self.has_room_for(2 * pairs + frames + 8) {
             return None;
         }
+        event.stream = self.tables.streams.stream(stream);
+        event.stack = match stack {
+            FastStack::Known(id) => id,
+            FastStack::New { memo } => {
+                let id = self.tables.stacks.intern(&self.frame_scratch);
+                if memo != NO_MEMO {
+                    self.memo.update(memo, Value::Stack { id, memo });
+                }
+                id
+            }
+        };
         let plain = meta.user_metadata == StrId::EMPTY
             && matches!(meta.compile_context, keys::NOT_COMPILED | StrId::EMPTY);
         if !plain {
@@ -188,9 +216,11 @@ impl Machine {
             return;
         }
         let scale = rest as f64 / done as f64 * 1.03;
-        let expected = |so_far: usize| (so_far as f64 * scale) as usize + 1024;
-        self.tables.events.reserve(expected(events));
-        self.memo.reserve(expected(self.memo.len().saturating_sub(memo_start)));
+        // No event is shorter than 16 bytes and no memo entry shorter than one.
+        let expected =
+            |so_far: usize, least: u64| ((so_far as f64 * scale) as u64 + 1024).min(rest / least) as usize;
+        self.tables.events.reserve(expected(events, 16).max(256));
+        self.memo.reserve(expected(self.memo.len().saturating_sub(memo_start), 1));
     }
 
     /// The next key; `Some(None)` at the end of the dictionary.
@@ -253,14 +283,15 @@ impl Machine {
         Some(id)
     }
 
-    /// A list of references to frames, or a reference to such a list.
+    /// A list of references to frames, or a reference to such a list. The frames of a list are left in
+    /// `frame_scratch`.
     #[inline]
-    fn fast_stack(&mut self, cursor: &mut Cursor<'_>) -> Option<StackId> {
+    fn fast_stack(&mut self, cursor: &mut Cursor<'_>) -> Option<FastStack> {
         let opcode = cursor.byte()?;
         if opcode != EMPTY_LIST {
             return match self.memo.get(cursor.reference(opcode)?.into())? {
-                Value::Stack { id, .. } => Some(id),
-                Value::EmptyList { .. } => Some(StackId::EMPTY),
+                Value::Stack { id, .. } => Some(FastStack::Known(id)),
+                Value::EmptyList { .. } => Some(FastStack::Known(StackId::EMPTY)),
                 _ => None,
             };
         }
@@ -269,11 +300,11 @@ impl Machine {
         let opcode = *cursor.bytes.get(cursor.at)?;
         if !matches!(opcode, MARK | BINGET | LONG_BINGET) {
             // Backward threads have no Python frames: an empty list, one per event.
-            return Some(StackId::EMPTY);
+            return Some(FastStack::Known(StackId::EMPTY));
         }
         cursor.at += 1;
         self.frame_scratch.clear();
-        let id = if opcode == MARK {
+        if opcode == MARK {
             loop {
                 let opcode = cursor.byte()?;
                 if opcode == APPENDS {
@@ -282,23 +313,26 @@ impl Machine {
                 let frame = self.memo.get_frame(cursor.reference(opcode)?)?;
                 self.frame_scratch.push(frame);
             }
-            self.tables.stacks.intern(&self.frame_scratch)
+            if self.frame_scratch.is_empty() {
+                return None;
+            }
         } else {
             let frame = self.memo.get_frame(cursor.reference(opcode)?)?;
             if cursor.byte()? != APPEND {
                 return None;
             }
-            self.tables.stacks.intern(&[frame])
-        };
-        // More than 1000 frames come in batches, which the general path puts together.
-        if *cursor.bytes.get(cursor.at)? == MARK {
-            return None;
+            self.frame_scratch.push(frame);
         }
         if memo == NO_MEMO {
             memo = self.fast_memo_number(cursor)?;
+            self.fast_put(memo, Value::EmptyList { memo });
         }
-        self.fast_put(memo, Value::Stack { id, memo });
-        Some(id)
+        // More than 1000 frames come in batches, which the general path puts together.
+        let next = *cursor.bytes.get(cursor.at)?;
+        if matches!(next, MARK | APPEND | EMPTY_LIST) {
+            return None;
+        }
+        Some(FastStack::New { memo })
     }
 
     /// The number that the value just read is memoised under: CPython does so at once, the C++
@@ -321,8 +355,8 @@ impl Machine {
             }
             _ => return Some(NO_MEMO),
         };
-        // The general path has the same limit, and reports it.
-        (u64::from(number) <= self.offset).then_some(number)
+        // Every writer counts up. A number out of order could replace an entry, which is not undone.
+        (number as usize == self.memo.len() && u64::from(number) <= self.offset).then_some(number)
     }
 
     #[inline]

@@ -20,6 +20,8 @@ pub(super) struct JsonReader {
     /// Bytes of the token being read: a string's content or a number's digits.
     token: Vec<u8>,
     open: Vec<Open>,
+    /// Where the string being read begins.
+    string_start: u64,
     pub(super) offset: u64,
 }
 
@@ -49,7 +51,14 @@ enum State {
 impl JsonReader {
     pub(super) fn new() -> Self {
         let state = State::Value;
-        Self { machine: Machine::new(), state, token: Vec::new(), open: Vec::new(), offset: 0 }
+        Self {
+            machine: Machine::new(),
+            state,
+            token: Vec::new(),
+            open: Vec::new(),
+            string_start: 0,
+            offset: 0,
+        }
     }
 
     /// Parses as much as there is.
@@ -63,6 +72,7 @@ impl JsonReader {
             self.offset = base + at as u64;
             match self.state {
                 State::String { key } => {
+                    self.offset = self.string_start;
                     let rest = chunk.get(at..).unwrap_or_default();
                     let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
                     self.token.extend_from_slice(rest.get(..plain).unwrap_or_default());
@@ -98,14 +108,14 @@ impl JsonReader {
                     b'{' => self.begin(Open::Object, Op::EmptyDict, State::Key)?,
                     b'[' => self.begin(Open::Array { items: 0 }, Op::EmptyList, State::Value)?,
                     b']' => self.end(byte)?,
-                    b'"' => self.state = State::String { key: false },
+                    b'"' => self.begin_string(false),
                     _ => {
                         self.token.push(byte);
                         self.state = State::Word;
                     }
                 },
                 State::Key => match byte {
-                    b'"' => self.state = State::String { key: true },
+                    b'"' => self.begin_string(true),
                     b'}' => self.end(byte)?,
                     _ => return Err(Fault::Damaged("a key in quotes is expected")),
                 },
@@ -139,6 +149,11 @@ impl JsonReader {
         self.open.push(open);
         self.state = state;
         Ok(())
+    }
+
+    fn begin_string(&mut self, key: bool) {
+        self.string_start = self.offset;
+        self.state = State::String { key };
     }
 
     fn end(&mut self, byte: u8) -> Result<(), Fault> {
@@ -230,7 +245,11 @@ fn unescape(token: &[u8]) -> String {
             'b' => text.push('\u{8}'),
             'f' => text.push('\u{c}'),
             'u' => {
-                let unit = |rest: &str| rest.get(..4).and_then(|digits| u16::from_str_radix(digits, 16).ok());
+                let unit = |rest: &str| {
+                    let digits =
+                        rest.get(..4).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+                    u16::from_str_radix(digits, 16).ok()
+                };
                 let Some(first) = unit(rest) else {
                     text.push(char::REPLACEMENT_CHARACTER);
                     continue;
@@ -261,6 +280,7 @@ mod tests {
     fn escapes() {
         assert_eq!(unescape(br#"a\n\"\\\u20ac\ud83d\ude00\ud83d!"#), "a\n\"\\€😀\u{fffd}!");
         assert_eq!(unescape(br"\u12"), "\u{fffd}12");
+        assert_eq!(unescape(br"\u+073"), "\u{fffd}+073");
     }
 
     #[test]

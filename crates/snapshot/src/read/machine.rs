@@ -19,6 +19,12 @@ use crate::model::FrameId;
 const STACK_BASE: u64 = 1 << 16;
 const STACK_BYTES_PER_VALUE: u64 = 4;
 
+/// Tuples that are open at once, far more than types nest.
+const MAX_TUPLES: usize = 1 << 10;
+
+const CONTAINERS_BASE: u64 = 1 << 12;
+const BYTES_PER_CONTAINER: u64 = 16;
+
 /// Why the machine stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
@@ -54,8 +60,6 @@ pub(super) struct Machine {
     pub(super) expected_len: u64,
     /// Where the first event was read, and the memo's length then.
     pub(super) first_event: Option<(u64, usize)>,
-    /// Frames copied because a stack was appended to after it was complete.
-    thawed: u64,
 }
 
 impl Machine {
@@ -75,7 +79,6 @@ impl Machine {
             offset: 0,
             expected_len: 0,
             first_event: None,
-            thawed: 0,
         }
     }
 
@@ -173,6 +176,11 @@ impl Machine {
                 Ok(())
             }
             Op::Dup => {
+                if let Some(Value::EmptyDict { memo } | Value::EmptyList { memo }) = self.stack.last_mut() {
+                    // Two references: as if it were memoised.
+                    *memo = (*memo).min(NO_MEMO - 1);
+                }
+                self.make_sharable()?;
                 let top = *self.stack.last().ok_or(UNDERFLOW)?;
                 self.push(top)
             }
@@ -231,21 +239,35 @@ impl Machine {
 
     #[inline(always)]
     pub(super) fn push(&mut self, value: Value) -> Result<(), Fault> {
-        if self.stack.len() == self.stack.capacity() {
-            self.check_depth()?;
-        }
+        self.check_depth()?;
         self.stack.push(value);
         Ok(())
     }
 
-    #[cold]
+    #[inline(always)]
     fn check_depth(&self) -> Result<(), Fault> {
-        let limit = STACK_BASE + self.offset / STACK_BYTES_PER_VALUE;
-        let depth = (self.stack.len() + self.marks.len()) as u64;
-        if depth <= limit {
+        if self.has_room_for(1) {
             return Ok(());
         }
         Err(Fault::Damaged("more values are left on the stack than any snapshot has"))
+    }
+
+    /// Whether so many more values may be pushed.
+    #[inline(always)]
+    pub(super) fn has_room_for(&self, more: usize) -> bool {
+        let limit = STACK_BASE + self.offset / STACK_BYTES_PER_VALUE;
+        (self.stack.len() + self.marks.len() + more) as u64 <= limit
+    }
+
+    /// Containers that are no rows are rare in what writers of today make, and one in 200 bytes in
+    /// protocol 0. More than one in 16 bytes is made to use up memory.
+    fn check_containers(&self) -> Result<(), Fault> {
+        let objects = &self.objects;
+        let count = objects.lists.len() + objects.dicts.len() + objects.tuples.len();
+        if count as u64 <= CONTAINERS_BASE + self.offset / BYTES_PER_CONTAINER {
+            return Ok(());
+        }
+        Err(Fault::Damaged("more lists are nested in lists than in any snapshot"))
     }
 
     fn pop_mark(&mut self) -> Result<usize, Fault> {
@@ -259,6 +281,7 @@ impl Machine {
             return Err(Fault::Damaged("a memo number is out of range"));
         }
         let at = at as u32;
+        self.make_sharable()?;
         let top = self.stack.last_mut().ok_or(UNDERFLOW)?;
         match top {
             Value::EmptyDict { memo } | Value::EmptyList { memo } | Value::Stack { memo, .. } => *memo = at,
@@ -279,6 +302,19 @@ impl Machine {
         Ok(())
     }
 
+    /// An empty container that is about to be known under a second name becomes an object of its own,
+    /// so that both names see what is put into it.
+    fn make_sharable(&mut self) -> Result<(), Fault> {
+        let Some(top) = self.stack.last().copied() else { return Ok(()) };
+        let (value, memo) = match top {
+            Value::EmptyDict { memo } if memo != NO_MEMO => (self.objects.new_dict(&[], memo), memo),
+            Value::EmptyList { memo } if memo != NO_MEMO => (self.objects.new_list(List::new(memo)), memo),
+            _ => return Ok(()),
+        };
+        self.replace(self.stack.len() - 1, value, memo);
+        self.check_containers()
+    }
+
     /// Puts everything from `from` on into the dictionary below it.
     fn set_items(&mut self, from: usize) -> Result<(), Fault> {
         let container = self.container(from)?;
@@ -286,12 +322,14 @@ impl Machine {
             return Err(Fault::Damaged("a dictionary key has no value"));
         }
         self.freeze_from(from);
+        self.check_containers()?;
+        self.tables.bytes_read = self.offset;
         let items = self.stack.get(from..).unwrap_or_default();
         match container {
             Value::EmptyDict { .. } if items.is_empty() => {}
             Value::EmptyDict { memo } => {
                 // One pair may be the first of many (protocol 0): wait until the parent takes it.
-                let row = if items.len() > 2 { self.tables.row(&mut self.objects, items) } else { None };
+                let row = if items.len() > 2 { self.tables.row(&self.objects, items) } else { None };
                 let value = row.unwrap_or_else(|| self.objects.new_dict(items, memo));
                 self.replace(from - 1, value, memo);
             }
@@ -310,6 +348,7 @@ impl Machine {
     fn append(&mut self, from: usize) -> Result<(), Fault> {
         let container = self.container(from)?;
         self.freeze_from(from);
+        self.check_containers()?;
         let items = self.stack.get(from..).unwrap_or_default();
         let value = match container {
             Value::EmptyList { .. } if items.is_empty() => container,
@@ -326,11 +365,12 @@ impl Machine {
             Value::Stack { id, memo } => {
                 // CPython fills a list of more than 1000 in batches. Who copies stacks again and
                 // again to use up memory is stopped by the length of the file.
-                let frames = self.tables.stacks.table.get(id);
-                self.thawed += frames.len() as u64;
-                if self.thawed > STACK_BASE + self.offset {
+                self.tables.bytes_read = self.offset;
+                let frames = self.tables.stacks.table.get(id).len() as u64;
+                if !self.tables.afford(frames) {
                     return Err(Fault::Damaged("stacks are changed after they were complete"));
                 }
+                let frames = self.tables.stacks.table.get(id);
                 let mut list = List::new(memo);
                 for &frame in frames {
                     list.push(Value::Frame(frame));
@@ -399,6 +439,7 @@ impl Machine {
                         list.items = Items::Values(Vec::new());
                         Value::Stack { id, memo }
                     }
+                    Items::Values(items) if items.is_empty() => Value::EmptyList { memo },
                     _ => value,
                 };
                 list.frozen = Some(frozen);
@@ -412,7 +453,8 @@ impl Machine {
                 dict.frozen = Some(value);
                 let memo = dict.memo;
                 let items = std::mem::take(&mut dict.items);
-                let row = self.tables.row(&mut self.objects, &items);
+                self.tables.bytes_read = self.offset;
+                let row = self.tables.row(&self.objects, &items);
                 if let Some(dict) = self.objects.dicts.get_mut(slot as usize) {
                     match row {
                         Some(row) => dict.frozen = Some(row),
@@ -433,6 +475,8 @@ impl Machine {
         self.freeze_from(from);
         let value = match self.stack.get(from..) {
             Some(&[Value::Int(a), Value::Int(b)]) => Value::Pair(self.tables.pools.pool((a, b))),
+            // Type tags make a tuple and use it up at once; nothing else needs what is inside one.
+            Some(_) if self.objects.tuples.len() >= MAX_TUPLES => Value::Other,
             Some(items) => {
                 self.objects.tuples.push(items.to_vec());
                 Value::Tuple(self.objects.tuples.len() as u32 - 1)

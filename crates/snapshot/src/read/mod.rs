@@ -89,6 +89,8 @@ const MAX_LAYERS: usize = 3;
 /// ```
 pub struct Reader {
     layers: usize,
+    /// What all layers together may unpack to, once the outermost is known.
+    unpack_limit: Option<u64>,
     expected_len: u64,
     format: Vec<String>,
     state: State,
@@ -113,7 +115,14 @@ impl Default for Reader {
 impl Reader {
     /// A reader of one file.
     pub fn new() -> Self {
-        Self { layers: 0, expected_len: 0, format: Vec::new(), state: State::Head(Vec::new()), damage: None }
+        Self {
+            layers: 0,
+            unpack_limit: None,
+            expected_len: 0,
+            format: Vec::new(),
+            state: State::Head(Vec::new()),
+            damage: None,
+        }
     }
 
     /// Tells how many bytes there are in all, so that memory can be reserved once. It is only a hint: the
@@ -123,8 +132,8 @@ impl Reader {
         Self { expected_len: bytes.min(MAX_EXPECTED), ..self }
     }
 
-    fn inner(layers: usize) -> Self {
-        Self { layers, ..Self::new() }
+    fn inner(layers: usize, unpack_limit: Option<u64>) -> Self {
+        Self { layers, unpack_limit, ..Self::new() }
     }
 
     /// Takes the next bytes of the file. After an error the reader is of no more use.
@@ -167,7 +176,7 @@ impl Reader {
             }
             Kind::Html => {
                 self.format.push("html".into());
-                State::Html(Box::default(), Box::new(Self::inner(self.layers + 1)))
+                State::Html(Box::default(), Box::new(Self::inner(self.layers + 1, self.unpack_limit)))
             }
             Kind::Packed(packing) => {
                 self.format.push(packing.name().into());
@@ -241,8 +250,9 @@ impl Reader {
                 Ok(snapshot)
             }
             State::Packed(packing, packed) => {
-                let mut inner = Self::inner(self.layers + 1);
-                let broken = packing.unpack(&packed, |piece| {
+                let limit = self.unpack_limit.unwrap_or_else(|| unpack::limit(packed.len()));
+                let mut inner = Self::inner(self.layers + 1, Some(limit));
+                let broken = packing.unpack(&packed, limit, |piece| {
                     inner.feed(piece)?;
                     Ok(!inner.is_done())
                 })?;

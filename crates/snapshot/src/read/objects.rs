@@ -5,7 +5,6 @@
 //! what it became is remembered, so that every reference to it means the same.
 
 use super::value::{RowKind, Value};
-use crate::model::StrId;
 
 /// Consecutive rows of one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +31,11 @@ pub(super) struct List {
     pub(super) items: Items,
     pub(super) memo: u32,
     pub(super) frozen: Option<Value>,
-    /// The strings of the list joined, once somebody asked for that.
-    pub(super) joined: Option<StrId>,
 }
 
 impl List {
     pub(super) fn new(memo: u32) -> Self {
-        Self { items: Items::Values(Vec::new()), memo, frozen: None, joined: None }
+        Self { items: Items::Values(Vec::new()), memo, frozen: None }
     }
 
     pub(super) fn push(&mut self, value: Value) {

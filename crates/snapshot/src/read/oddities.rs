@@ -21,7 +21,8 @@ oddities! {
     ChangedAfterUse => "objects change after something else refers to them; the change is ignored",
     NotAnEvent => "entries of a trace are no events; left out",
     NotABlock => "entries of `blocks` or `segments` are of another kind; left out",
-    Repeated => "entries are references to events or blocks that stand elsewhere already; left out",
+    Repeated => "entries are references to what stands elsewhere already; left out",
+    TooManyDevices => "traces or segments are of devices beyond the number that any machine has; left out",
     BlockSum => "segments are not filled exactly by their blocks",
 }
 

@@ -33,6 +33,12 @@ impl PickleReader {
             let kept = self.pending.len();
             let (head, rest) = chunk.split_at(piece.min(chunk.len()));
             self.pending.extend_from_slice(head);
+            if self.pending.first().is_some_and(ends_with_newline) && memchr::memchr(b'\n', head).is_none() {
+                // Looking through all of a long line again for its end would take quadratic time.
+                chunk = rest;
+                piece *= 2;
+                continue;
+            }
             let pending = std::mem::take(&mut self.pending);
             let used = self.run(&pending)?;
             if used >= kept {
@@ -82,4 +88,10 @@ impl PickleReader {
         self.offset = base + at as u64;
         result
     }
+}
+
+/// Whether the operand of an opcode is text that ends with its line.
+fn ends_with_newline(opcode: &u8) -> bool {
+    use opcode::{FLOAT, GET, GLOBAL, INST, INT, LONG, PERSID, PUT, STRING, UNICODE};
+    matches!(*opcode, FLOAT | GET | GLOBAL | INST | INT | LONG | PERSID | PUT | STRING | UNICODE)
 }

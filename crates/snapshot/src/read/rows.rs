@@ -3,24 +3,29 @@
 //! Keys may come in any order, be missing, or hold the wrong type: a field that cannot be read keeps
 //! its default and is counted as an oddity.
 
+use hashbrown::HashMap;
+
 use super::intern::{Rows, Stacks, Strings};
 use super::keys::{self, Key};
 use super::objects::{List, Objects};
 use super::oddities::{Oddities, Oddity};
 use super::value::{RowKind, Value};
 use crate::model::{
-    Action, Annotation, Block, BlockState, BlockTable, DeviceId, Event, EventTable, Frame, Fx, Meta, Segment,
+    Annotation, Block, BlockState, BlockTable, DeviceId, Event, EventTable, Frame, Fx, Meta, Segment,
     SegmentKind, StackId, Stage, StrId,
 };
 
 /// Larger sizes are not memory of this world: sums of them would overflow.
-const MAX_SIZE: u64 = 1 << 48;
+pub(super) const MAX_SIZE: u64 = 1 << 48;
 
 /// The address of a block that has none (PyTorch before 2.1); it follows from its neighbours.
 pub(super) const NO_ADDR: u64 = u64::MAX;
 
 /// Of a list of C++ frames as strings (PyTorch 2.0) so many are kept.
 const MAX_CPP_FRAMES: usize = 512;
+
+/// So much may be repeated however short the input is.
+const REPEATED_BASE: u64 = 1 << 16;
 
 /// A segment whose blocks are still a list.
 #[derive(Debug)]
@@ -41,6 +46,12 @@ pub(super) struct Tables {
     pub(super) segments: Vec<RawSegment>,
     pub(super) annotations: Vec<Annotation>,
     pub(super) oddities: Oddities,
+    /// Bytes of the input so far.
+    pub(super) bytes_read: u64,
+    /// Work done, and memory used, again and again for the same part of the input.
+    repeated: u64,
+    /// Lists of strings that were joined before.
+    joined: HashMap<Vec<StrId>, StrId>,
     scratch: Vec<crate::model::FrameId>,
 }
 
@@ -57,12 +68,22 @@ impl Tables {
             segments: Vec::new(),
             annotations: Vec::new(),
             oddities: Oddities::default(),
+            bytes_read: 0,
+            repeated: 0,
+            joined: HashMap::new(),
             scratch: Vec::new(),
         }
     }
 
+    /// Whether work in proportion to a part that may be referred to again and again can be done: in all
+    /// no more of it than the input is long, so that references cannot multiply.
+    pub(super) fn afford(&mut self, work: u64) -> bool {
+        self.repeated = self.repeated.saturating_add(work);
+        self.repeated <= REPEATED_BASE + self.bytes_read
+    }
+
     /// The row that a dictionary of these items is; `None` if it is none that the model knows.
-    pub(super) fn row(&mut self, objects: &mut Objects, items: &[Value]) -> Option<Value> {
+    pub(super) fn row(&mut self, objects: &Objects, items: &[Value]) -> Option<Value> {
         let mut present = 0;
         for pair in items.chunks_exact(2) {
             if let Value::Str(text) = pair[0]
@@ -95,10 +116,12 @@ impl Tables {
         }
     }
 
-    fn event(&mut self, objects: &mut Objects, items: &[Value]) -> Event {
+    fn event(&mut self, objects: &Objects, items: &[Value]) -> Event {
         let mut event = Event { time_us: EventTable::NO_TIME, ..Event::default() };
         let mut meta = Meta::default();
         let mut cpp_frames = Value::None;
+        // Of a key that comes twice the last value counts, and only that one gets an id.
+        let mut stream = Value::None;
         for (key, value) in known(items) {
             match key {
                 Key::Action => match value {
@@ -110,7 +133,7 @@ impl Tables {
                 },
                 Key::Addr | Key::DeviceFree => event.addr = self.addr(value),
                 Key::Size => event.size = self.size(value),
-                Key::Stream => event.stream = self.stream(value),
+                Key::Stream => stream = value,
                 Key::TimeUs => event.time_us = self.time(value),
                 Key::PoolId | Key::SegmentPoolId => event.pool = self.pool(objects, value),
                 Key::Frames => event.stack = self.stack(value),
@@ -123,6 +146,7 @@ impl Tables {
                 _ => {}
             }
         }
+        event.stream = self.stream(stream);
         if cpp_frames != Value::None {
             event.stack = self.with_cpp_frames(objects, event.stack, cpp_frames);
         }
@@ -142,7 +166,7 @@ impl Tables {
         self.metas.meta(meta)
     }
 
-    fn block(&mut self, objects: &mut Objects, items: &[Value]) -> Block {
+    fn block(&mut self, objects: &Objects, items: &[Value]) -> Block {
         let mut block = Block { addr: NO_ADDR, ..Block::default() };
         let mut requested = None;
         let mut history = Value::None;
@@ -159,7 +183,9 @@ impl Tables {
             }
         }
         let newest = objects.list(history).and_then(|list| list.values().first()).copied();
-        if let Some(newest) = newest.and_then(|entry| objects.dict(entry)) {
+        if let Some(newest) = newest.and_then(|entry| objects.dict(entry))
+            && self.afford(newest.items.len() as u64)
+        {
             for (key, value) in known(&newest.items) {
                 match key {
                     Key::RealSize if requested.is_none() => requested = Some(value),
@@ -192,7 +218,7 @@ impl Tables {
         }
     }
 
-    fn segment(&mut self, objects: &mut Objects, items: &[Value]) -> RawSegment {
+    fn segment(&mut self, objects: &Objects, items: &[Value]) -> RawSegment {
         let mut segment = Segment::default();
         let mut blocks = Value::None;
         for (key, value) in known(items) {
@@ -340,6 +366,11 @@ impl Tables {
     /// PyTorch 2.0 wrote C++ frames as plain strings beside the Python frames.
     fn with_cpp_frames(&mut self, objects: &Objects, stack: StackId, cpp_frames: Value) -> StackId {
         let Some(list) = objects.list(cpp_frames) else { return stack };
+        let frames = list.values().len().min(MAX_CPP_FRAMES) + self.stacks.table.get(stack).len();
+        if !self.afford(4 * frames as u64) {
+            self.oddities.note(Oddity::Repeated);
+            return stack;
+        }
         let file = self.strings.intern(b"??");
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
@@ -355,17 +386,28 @@ impl Tables {
         stack
     }
 
-    /// A list of strings as one string.
-    fn joined(&mut self, objects: &mut Objects, value: Value) -> StrId {
-        let Value::List(slot) = value else { return StrId::EMPTY };
-        let Some(list) = objects.lists.get_mut(slot as usize) else { return StrId::EMPTY };
-        if let Some(known) = list.joined {
+    /// A list of strings as one string. Lists that hold the same strings are joined once.
+    fn joined(&mut self, objects: &Objects, value: Value) -> StrId {
+        let Some(list) = objects.list(value) else { return StrId::EMPTY };
+        if let [only] = list.values() {
+            return text_of(*only);
+        }
+        if !self.afford(list.values().len() as u64) {
+            self.oddities.note(Oddity::Repeated);
+            return StrId::EMPTY;
+        }
+        let chunks: Vec<StrId> = list.values().iter().map(|&value| text_of(value)).collect();
+        if let Some(&known) = self.joined.get(&chunks) {
             return known;
         }
-        let text: String =
-            list.values().iter().map(|&value| self.strings.table.get(text_of(value))).collect();
+        let len: usize = chunks.iter().map(|&text| self.strings.table.get(text).len()).sum();
+        if !self.afford(len as u64) {
+            self.oddities.note(Oddity::Repeated);
+            return StrId::EMPTY;
+        }
+        let text: String = chunks.iter().map(|&text| self.strings.table.get(text)).collect();
         let id = self.strings.intern(text.as_bytes());
-        list.joined = Some(id);
+        self.joined.insert(chunks, id);
         id
     }
 }
@@ -401,5 +443,3 @@ pub(super) fn is_row(items: &[Value]) -> bool {
         )
     })
 }
-
-const _: () = assert!(Action::ALL.len() < 64);

@@ -54,7 +54,7 @@ fn probe(head: &[u8], layers: usize) -> bool {
         Ok(Kind::Packed(packing)) if layers < super::MAX_LAYERS => {
             let mut inside = Vec::new();
             // A head that ends in the middle of the packed data is no fault here.
-            let _ = packing.unpack(head, |piece| {
+            let _ = packing.unpack(head, u64::MAX, |piece| {
                 inside.extend_from_slice(piece);
                 Ok::<_, ()>(inside.len() < PROBE_BYTES)
             });

@@ -18,8 +18,13 @@ pub(super) enum Packing {
 }
 
 /// Real snapshots shrink 10 to 50 times. What claims far more is made to fill memory.
-const MAX_RATIO: u64 = 1000;
-const RATIO_FREE_BYTES: u64 = 256 << 20;
+const MAX_RATIO: u64 = 200;
+const RATIO_FREE_BYTES: u64 = 32 << 20;
+
+/// What a packed file of so many bytes may unpack to, through all its layers.
+pub(super) fn limit(packed: usize) -> u64 {
+    RATIO_FREE_BYTES.saturating_add(MAX_RATIO.saturating_mul(packed as u64))
+}
 
 /// `xz -9` needs 64 MiB. A header may ask for 4 GiB.
 const XZ_MEMORY_KIB: u32 = 512 << 10;
@@ -49,6 +54,7 @@ impl Packing {
     pub(super) fn unpack<E>(
         self,
         packed: &[u8],
+        limit: u64,
         mut sink: impl FnMut(&[u8]) -> Result<bool, E>,
     ) -> Result<Option<String>, E> {
         let broken =
@@ -58,7 +64,6 @@ impl Packing {
             Self::Zstd => Box::new(ZstdFrames { packed, frame: None }),
             Self::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(packed, true, XZ_MEMORY_KIB)),
         };
-        let limit = RATIO_FREE_BYTES.saturating_add(MAX_RATIO.saturating_mul(packed.len() as u64));
         let mut unpacked = 0;
         let mut piece = vec![0; PIECE];
         loop {
@@ -70,7 +75,7 @@ impl Packing {
             };
             unpacked += read as u64;
             if unpacked > limit {
-                return Ok(Some(format!("it unpacks to more than {MAX_RATIO} times its size")));
+                return Ok(Some(format!("it unpacks to more than {MAX_RATIO} times the file's size")));
             }
             if !sink(piece.get(..read).unwrap_or_default())? {
                 return Ok(None);
@@ -104,7 +109,7 @@ impl Read for ZstdFrames<'_> {
                     ..
                 })) => {
                     // Eight bytes of header come before what is skipped.
-                    self.packed = self.packed.get(length as usize + 8..).unwrap_or_default();
+                    self.packed = self.packed.get((length as usize).saturating_add(8)..).unwrap_or_default();
                 }
                 Err(error) => return Err(std::io::Error::other(error)),
             }
@@ -119,7 +124,7 @@ mod tests {
     fn unpacked(packed: &[u8]) -> (Vec<u8>, Option<String>) {
         let mut out = Vec::new();
         let packing = Packing::of(packed).unwrap();
-        let broken = packing.unpack(packed, |piece| {
+        let broken = packing.unpack(packed, limit(packed.len()), |piece| {
             out.extend_from_slice(piece);
             Ok::<_, ()>(true)
         });

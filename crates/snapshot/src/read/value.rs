@@ -82,6 +82,10 @@ const T_ROW: u32 = 8; // and the three after it, by row kind
 const T_DICT: u32 = 12;
 const T_LIST: u32 = 13;
 const T_TUPLE: u32 = 14;
+/// Values without content, so that memoising them again and again costs no more than their entry.
+const T_PLAIN: u32 = 15;
+const PLAIN: [Value; 5] =
+    [Value::None, Value::Bool(false), Value::Bool(true), Value::Other, Value::RestoreTypeTag];
 
 const fn pack(tag: u32, payload: u32) -> Option<u32> {
     if payload <= PAYLOAD { Some(tag << PAYLOAD_BITS | payload) } else { None }
@@ -109,7 +113,10 @@ impl Memo {
         if at as usize >= self.entries.len() {
             self.entries.resize(at as usize + 1, ABSENT);
         }
-        self.update(at, value);
+        let entry = self.encode(value);
+        let place = &mut self.entries[at as usize];
+        self.replaced_strings += u32::from(*place >> PAYLOAD_BITS == T_STR);
+        *place = entry;
     }
 
     /// How often a string was replaced.
@@ -118,19 +125,22 @@ impl Memo {
         self.replaced_strings
     }
 
-    /// Replaces an entry that a container was memoised under before it was filled.
+    /// Replaces an entry that a container was memoised under before it was filled, unless the number
+    /// has been given to something else since.
     #[inline(always)]
     pub(super) fn update(&mut self, at: u32, value: Value) {
         let entry = self.encode(value);
-        if let Some(place) = self.entries.get_mut(at as usize) {
-            self.replaced_strings += u32::from(*place >> PAYLOAD_BITS == T_STR);
+        if let Some(place) = self.entries.get_mut(at as usize)
+            && matches!(*place >> PAYLOAD_BITS, T_EMPTY_DICT | T_EMPTY_LIST | T_STACK | T_DICT | T_LIST)
+        {
             *place = entry;
         }
     }
 
     /// Makes room for so many more entries.
     pub(super) fn reserve(&mut self, more: usize) {
-        self.entries.reserve_exact(more);
+        // Only a hint: growing one by one is the fallback.
+        let _ = self.entries.try_reserve_exact(more);
     }
 
     /// Forgets the entries from `len` on.
@@ -155,6 +165,7 @@ impl Memo {
             T_DICT => Value::Dict(payload),
             T_LIST => Value::List(payload),
             T_TUPLE => Value::Tuple(payload),
+            T_PLAIN => *PLAIN.get(payload as usize)?,
             T_WIDE => *self.wide.get(payload as usize)?,
             tag => Value::Row(
                 match tag - T_ROW {
@@ -195,7 +206,11 @@ impl Memo {
             Value::Dict(slot) => pack(T_DICT, slot),
             Value::List(slot) => pack(T_LIST, slot),
             Value::Tuple(slot) => pack(T_TUPLE, slot),
-            _ => None,
+            Value::None => pack(T_PLAIN, 0),
+            Value::Bool(on) => pack(T_PLAIN, 1 + on as u32),
+            Value::Other => pack(T_PLAIN, 3),
+            Value::RestoreTypeTag => pack(T_PLAIN, 4),
+            Value::Int(_) | Value::UInt(_) | Value::HugeInt | Value::Float(_) => None,
         };
         packed.unwrap_or_else(|| {
             self.wide.push(value);
@@ -219,6 +234,9 @@ mod tests {
             Value::Pair(PoolId(2)),
             Value::Frame(FrameId(0)),
             Value::RestoreTypeTag,
+            Value::None,
+            Value::Bool(true),
+            Value::Other,
         ];
         let mut memo = Memo::default();
         for (at, value) in values.into_iter().enumerate() {

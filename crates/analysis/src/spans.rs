@@ -1,0 +1,135 @@
+//! Annotations as spans: phases of the program with a beginning and an end.
+//!
+//! Marks carry no thread, so the marks of several threads interleave. An end belongs to the last open
+//! beginning of the same name. A span that was never closed lasts to the end of the trace; an end
+//! without a beginning is left out, since the ring of marks may have lost it.
+
+use std::collections::HashMap;
+
+use vramscope_snapshot::{DeviceId, EventTable, Snapshot, Stage, StrId};
+
+use crate::allocations::Moment;
+
+/// One phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its name.
+    pub name: StrId,
+    /// Which of the spans of this name, from 0 in order of beginning.
+    pub nth: u32,
+    /// How many spans were open when it began.
+    pub depth: u32,
+    /// When it began, in microseconds since 1970.
+    pub start_us: i64,
+    /// When it ended; `None` if it did not.
+    pub end_us: Option<i64>,
+    /// The moment before its first event.
+    pub from: Moment,
+    /// The moment after its last event.
+    pub to: Moment,
+}
+
+/// The spans of a device, in order of beginning.
+pub fn spans(snapshot: &Snapshot, device: DeviceId) -> Vec<Span> {
+    let none = EventTable::default();
+    let events = snapshot.trace(device).unwrap_or(&none);
+    let times = Times::new(events);
+    let mut spans: Vec<Span> = Vec::new();
+    let mut open: HashMap<StrId, Vec<usize>> = HashMap::new();
+    let mut counts: HashMap<StrId, u32> = HashMap::new();
+    let mut depth = 0;
+    for mark in snapshot.annotations.iter().filter(|mark| mark.device == device) {
+        match mark.stage {
+            Stage::Start => {
+                let nth = counts.entry(mark.name).or_default();
+                open.entry(mark.name).or_default().push(spans.len());
+                spans.push(Span {
+                    name: mark.name,
+                    nth: *nth,
+                    depth,
+                    start_us: mark.time_us,
+                    end_us: None,
+                    from: times.before(mark.time_us),
+                    to: Moment(events.len() as u32),
+                });
+                *nth += 1;
+                depth += 1;
+            }
+            Stage::End => {
+                let Some(index) = open.get_mut(&mark.name).and_then(Vec::pop) else { continue };
+                let span = &mut spans[index];
+                span.end_us = Some(mark.time_us);
+                span.to = times.at(mark.time_us).max(span.from);
+                depth = depth.saturating_sub(1);
+            }
+        }
+    }
+    spans
+}
+
+/// Moments by time, in a few steps each: the highest time so far never falls, even where times do.
+struct Times(Vec<i64>);
+
+impl Times {
+    fn new(events: &EventTable) -> Self {
+        let mut highest = i64::MIN;
+        Self(
+            (0..events.len())
+                .map(|row| {
+                    highest = highest.max(events.time_us(row).unwrap_or(highest));
+                    highest
+                })
+                .collect(),
+        )
+    }
+
+    /// The moment before the first event at or after a time.
+    fn before(&self, time_us: i64) -> Moment {
+        Moment(self.0.partition_point(|&time| time < time_us) as u32)
+    }
+
+    /// The moment after the last event at or before a time.
+    fn at(&self, time_us: i64) -> Moment {
+        Moment(self.0.partition_point(|&time| time <= time_us) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vramscope_snapshot::Reader;
+
+    #[test]
+    fn names_pair_and_nest() {
+        // Two steps; the second is never closed. Events at 1, 5 and 9.
+        let mark = |stage, name, time| {
+            format!(r#"{{"stage": "{stage}", "name": "{name}", "device": 0, "time_us": {time}}}"#)
+        };
+        let marks = [
+            mark("END", "lost", 0),
+            mark("START", "step", 1),
+            mark("START", "forward", 2),
+            mark("END", "forward", 5),
+            mark("END", "step", 6),
+            mark("START", "step", 7),
+        ]
+        .join(",");
+        let event = |time| format!(r#"{{"action": "alloc", "addr": {time}, "size": 1, "time_us": {time}}}"#);
+        let events = [1, 5, 9].map(event).join(",");
+        let json = format!(
+            r#"{{"segments": [], "device_traces": [[{events}]], "external_annotations": [{marks}]}}"#
+        );
+        let mut reader = Reader::new();
+        reader.feed(json.as_bytes()).unwrap();
+        let snapshot = reader.finish().unwrap();
+        let found: Vec<_> = spans(&snapshot, DeviceId(0))
+            .iter()
+            .map(|span| (snapshot.text(span.name).to_owned(), span.nth, span.depth, span.from.0, span.to.0))
+            .collect();
+        let expected = [("step", 0, 0, 0, 2), ("forward", 0, 1, 1, 2), ("step", 1, 0, 2, 3)];
+        assert_eq!(
+            found,
+            expected.map(|(name, nth, depth, from, to)| (name.to_owned(), nth, depth, from, to))
+        );
+    }
+}

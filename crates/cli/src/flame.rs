@@ -1,0 +1,226 @@
+//! `vramscope flame`: the call tree for other tools, or as a picture.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::json;
+use vramscope_analysis::{CallTree, Direction, Place};
+use vramscope_snapshot::{FrameId, StackId};
+
+use crate::args::{FlameArgs, FlameFormat};
+use crate::filter::{Subject, Weighed};
+use crate::text;
+
+pub(crate) fn run(args: &FlameArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let subject = Subject::open(&args.path, &args.filter, &args.cache)?;
+    let weighed = subject.weights(&args.weigh)?;
+    let Some(path) = &args.output_file else {
+        write(args.format, &subject, &weighed, out)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    if !args.force {
+        options.create_new(true);
+    }
+    let file = options.open(path).with_context(|| match path.exists() {
+        true => format!("{}: not overwritten; --force does", path.display()),
+        false => path.display().to_string(),
+    })?;
+    let mut file = BufWriter::new(file);
+    write(args.format, &subject, &weighed, &mut file)?;
+    file.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(
+    format: FlameFormat,
+    subject: &Subject,
+    weighed: &Weighed,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    match format {
+        FlameFormat::Folded => folded(subject, weighed, out),
+        FlameFormat::Speedscope => speedscope(subject, weighed, out),
+        FlameFormat::Svg => svg(subject, weighed, out),
+    }
+}
+
+/// The shown frames of a stack, outermost first.
+fn frames(subject: &Subject, stack: StackId) -> Vec<FrameId> {
+    let frames = subject.snapshot().stacks.get(stack).iter().rev().copied();
+    frames.filter(|&frame| subject.shows(frame)).collect()
+}
+
+fn folded(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Result<()> {
+    for weight in &weighed.weights {
+        let names: Vec<_> = frames(subject, weight.stack)
+            .into_iter()
+            // Semicolons separate frames in this format.
+            .map(|frame| {
+                text::frame(subject.snapshot(), subject.snapshot().stacks.frame(frame)).replace(';', ",")
+            })
+            .collect();
+        match names.is_empty() {
+            true => writeln!(out, "(no stack) {}", weight.bytes)?,
+            false => writeln!(out, "{} {}", names.join(";"), weight.bytes)?,
+        }
+    }
+    Ok(())
+}
+
+fn speedscope(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Result<()> {
+    let snapshot = subject.snapshot();
+    let mut numbers: HashMap<FrameId, usize> = HashMap::new();
+    let mut shared = vec![json!({"name": "(no stack)"})];
+    let mut samples = Vec::new();
+    for weight in &weighed.weights {
+        let mut sample: Vec<usize> = Vec::new();
+        for id in frames(subject, weight.stack) {
+            sample.push(*numbers.entry(id).or_insert_with(|| {
+                let frame = snapshot.stacks.frame(id);
+                let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.file));
+                shared.push(json!({"name": name, "file": file, "line": frame.line}));
+                shared.len() - 1
+            }));
+        }
+        if sample.is_empty() {
+            sample.push(0);
+        }
+        samples.push(sample);
+    }
+    let weights: Vec<u64> = weighed.weights.iter().map(|weight| weight.bytes).collect();
+    let total: u64 = weights.iter().fold(0, |sum, &bytes| sum.saturating_add(bytes));
+    let name = subject.opened.path.display().to_string();
+    let unit = if weighed.at.is_some() { "bytes" } else { "none" };
+    let profile = json!({"type": "sampled", "name": name, "unit": unit, "startValue": 0, "endValue": total,
+        "samples": samples, "weights": weights});
+    let file = json!({"$schema": "https://www.speedscope.app/file-format-schema.json", "exporter": "vramscope",
+        "name": name, "activeProfileIndex": 0, "shared": {"frames": shared}, "profiles": [profile]});
+    serde_json::to_writer(&mut *out, &file)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+const WIDTH: f64 = 1200.0;
+const ROW: f64 = 18.0;
+/// A character of the picture's font takes about so much.
+const CHARACTER: f64 = 6.6;
+/// Deeper calls are left out: a picture of thousands of rows helps nobody.
+const DEEPEST: usize = 400;
+/// Narrower boxes are left out: nobody can see or hit them.
+const LEAST: f64 = 0.3;
+
+fn svg(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Result<()> {
+    let tree =
+        CallTree::new(subject.snapshot(), &weighed.weights, Direction::TopDown, |frame| subject.shows(frame));
+    let mut boxes = Vec::new();
+    place(&tree, 0, 0.0, 0, &mut boxes);
+    let deepest = boxes.iter().map(|found: &Box| found.depth).max().unwrap_or(0);
+    let height = (deepest + 1) as f64 * ROW + 8.0;
+    writeln!(
+        out,
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="ui-monospace, monospace" font-size="11">
+<rect width="100%" height="100%" fill="#101418"/>"##
+    )?;
+    for Box { node, x, width, depth } in boxes {
+        let node = &tree.nodes[node];
+        let name = match node.place {
+            Place::Root => "all".into(),
+            Place::NoStack => "(no stack recorded)".into(),
+            Place::NoFrame => "(no Python frame)".into(),
+            Place::Frame(frame) => text::frame(subject.snapshot(), subject.snapshot().stacks.frame(frame)),
+        };
+        let share = node.bytes as f64 / tree.root().bytes.max(1) as f64 * 100.0;
+        let bytes = text::bytes(i64::try_from(node.bytes).unwrap_or(i64::MAX));
+        let y = 4.0 + depth as f64 * ROW;
+        write!(
+            out,
+            "<g><title>{} · {bytes} · {share:.1}% · {} allocations</title>",
+            escaped(&name),
+            node.count
+        )?;
+        let (fill, inner) = (colour(&name), (width - 0.6).max(0.2));
+        write!(
+            out,
+            r#"<rect x="{x:.2}" y="{y}" width="{inner:.2}" height="{}" rx="2" fill="{fill}"/>"#,
+            ROW - 1.0
+        )?;
+        let room = ((width - 6.0) / CHARACTER) as usize;
+        if room >= 4 {
+            let shown = escaped(&text::fit(&name, room));
+            write!(out, r##"<text x="{:.2}" y="{}" fill="#101418">{shown}</text>"##, x + 3.0, y + 12.5)?;
+        }
+        writeln!(out, "</g>")?;
+    }
+    writeln!(out, "</svg>")?;
+    Ok(())
+}
+
+struct Box {
+    node: usize,
+    x: f64,
+    width: f64,
+    depth: usize,
+}
+
+fn place(tree: &CallTree, node: usize, x: f64, depth: usize, boxes: &mut Vec<Box>) {
+    let scale = WIDTH / tree.root().bytes.max(1) as f64;
+    let width = tree.nodes[node].bytes as f64 * scale;
+    if width < LEAST || depth > DEEPEST {
+        return;
+    }
+    boxes.push(Box { node, x, width, depth });
+    let mut at = x;
+    for &child in &tree.nodes[node].children {
+        place(tree, child, at, depth + 1, boxes);
+        at += tree.nodes[child].bytes as f64 * scale;
+    }
+}
+
+/// A calm colour that is always the same for a name: even lightness and chroma, the hue from the name.
+fn colour(name: &str) -> String {
+    let hash =
+        name.bytes().fold(2_166_136_261_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));
+    oklch(0.66 + f64::from(hash >> 16 & 7) / 100.0, 0.11, f64::from(hash % 360))
+}
+
+/// An OKLCH colour as the `#rrggbb` that every program understands.
+fn oklch(lightness: f64, chroma: f64, hue: f64) -> String {
+    let (a, b) = (chroma * hue.to_radians().cos(), chroma * hue.to_radians().sin());
+    let l = (lightness + 0.396_337_777_4 * a + 0.215_803_757_3 * b).powi(3);
+    let m = (lightness - 0.105_561_345_8 * a - 0.063_854_172_8 * b).powi(3);
+    let s = (lightness - 0.089_484_177_5 * a - 1.291_485_548 * b).powi(3);
+    let linear = [
+        4.076_741_662_1 * l - 3.307_711_591_3 * m + 0.230_969_929_2 * s,
+        -1.268_438_004_6 * l + 2.609_757_401_1 * m - 0.341_319_396_5 * s,
+        -0.004_196_086_3 * l - 0.703_418_614_7 * m + 1.707_614_701 * s,
+    ];
+    let encode = |x: f64| {
+        let x = x.clamp(0.0, 1.0);
+        let encoded = if x <= 0.003_130_8 { 12.92 * x } else { 1.055 * x.powf(1.0 / 2.4) - 0.055 };
+        (encoded * 255.0).round() as u8
+    };
+    let [r, g, b] = linear.map(encode);
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_as_css_computes_them() {
+        // oklch(1 0 0) is white; oklch(0.62796 0.25768 29.23) is pure red.
+        assert_eq!(oklch(1.0, 0.0, 0.0), "#ffffff");
+        assert_eq!(oklch(0.627_955, 0.257_683, 29.234), "#ff0000");
+        assert_eq!(colour("f"), colour("f"));
+    }
+}

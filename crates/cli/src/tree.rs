@@ -1,0 +1,170 @@
+//! `vramscope tree`: where the bytes come from.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use vramscope_analysis::{CallTree, Direction, Node, Place};
+use vramscope_snapshot::{EventTable, Snapshot};
+
+use crate::args::TreeArgs;
+use crate::filter::Subject;
+use crate::summary::when;
+use crate::text;
+
+/// More levels than anybody reads.
+const DEEPEST: usize = 400;
+
+pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let weighed = subject.weights(&args.weigh)?;
+    let direction = if args.invert { Direction::Inverted } else { Direction::TopDown };
+    let tree = CallTree::new(subject.snapshot(), &weighed.weights, direction, |frame| subject.shows(frame));
+    let least = (tree.root().bytes as f64 * args.min / 100.0) as u64;
+    let printer =
+        Printer { snapshot: subject.snapshot(), tree: &tree, least, depth: args.depth.min(DEEPEST) };
+    if args.output.json {
+        let report = Report {
+            schema: "vramscope/tree/1",
+            device: subject.replay().device().0,
+            event: weighed.at.and_then(vramscope_analysis::Moment::event).map(|event| event.0),
+            unit: if weighed.at.is_some() { "bytes" } else { "bytes*events" },
+            inverted: args.invert,
+            root: printer.json(0, 0),
+        };
+        serde_json::to_writer(&mut *out, &report)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
+    let none = EventTable::default();
+    let events = subject.snapshot().trace(subject.replay().device()).unwrap_or(&none);
+    match weighed.at {
+        Some(at) => writeln!(out, "device {}, {}", subject.replay().device(), when(events, at.event()))?,
+        None => {
+            let (from, to) = subject.range();
+            let lived = "bytes times events lived";
+            writeln!(out, "device {}, {lived}, moments {} to {}", subject.replay().device(), from.0, to.0)?;
+        }
+    }
+    writeln!(out, "\n  {:>10}  {:>6}  {:>7}", "bytes", "share", "count")?;
+    printer.print(0, 0, out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    device: i32,
+    event: Option<u32>,
+    unit: &'static str,
+    inverted: bool,
+    root: NodeJson<'a>,
+}
+
+/// A node; what was left out below it is the difference to its children.
+#[derive(Serialize)]
+struct NodeJson<'a> {
+    name: &'a str,
+    file: &'a str,
+    line: u32,
+    bytes: u64,
+    count: u64,
+    own_bytes: u64,
+    children: Vec<NodeJson<'a>>,
+}
+
+struct Printer<'a> {
+    snapshot: &'a Snapshot,
+    tree: &'a CallTree,
+    least: u64,
+    depth: usize,
+}
+
+impl Printer<'_> {
+    fn json(&self, node: usize, depth: usize) -> NodeJson<'_> {
+        let node = &self.tree.nodes[node];
+        let (name, file, line) = match node.place {
+            Place::Frame(frame) => {
+                let frame = self.snapshot.stacks.frame(frame);
+                (self.snapshot.text(frame.name), self.snapshot.text(frame.file), frame.line)
+            }
+            Place::Root => ("all", "", 0),
+            Place::NoStack => ("no stack recorded", "", 0),
+            Place::NoFrame => ("no frame", "", 0),
+        };
+        let shown = if depth < self.depth { self.shown(node) } else { &[] };
+        NodeJson {
+            name,
+            file,
+            line,
+            bytes: node.bytes,
+            count: node.count,
+            own_bytes: self.tree.own_bytes(node),
+            children: shown.iter().map(|&child| self.json(child, depth + 1)).collect(),
+        }
+    }
+
+    /// Children that weigh enough: the first ones, since the heaviest come first.
+    fn shown<'a>(&self, node: &'a Node) -> &'a [usize] {
+        let count =
+            node.children.iter().take_while(|&&child| self.tree.nodes[child].bytes >= self.least).count();
+        node.children.get(..count).unwrap_or_default()
+    }
+
+    fn print(&self, node: usize, depth: usize, out: &mut dyn Write) -> std::io::Result<()> {
+        let chain = self.tree.chain(node);
+        let (first, last) = (&self.tree.nodes[node], &self.tree.nodes[*chain.last().unwrap_or(&node)]);
+        let names: Vec<_> = chain.iter().map(|&node| self.name(self.tree.nodes[node].place)).collect();
+        self.row(first.bytes, Some(first.count), depth, &names.join(" › "), out)?;
+        if last.children.is_empty() {
+            return Ok(());
+        }
+        let shown = if depth < self.depth { self.shown(last) } else { &[] };
+        for &child in shown {
+            self.print(child, depth + 1, out)?;
+        }
+        let own = self.tree.own_bytes(last);
+        if own > 0 {
+            self.row(own, None, depth + 1, "(here)", out)?;
+        }
+        let hidden = last.children.get(shown.len()..).unwrap_or_default();
+        if !hidden.is_empty() {
+            let bytes = hidden.iter().map(|&child| self.tree.nodes[child].bytes).sum();
+            let count = hidden.iter().map(|&child| self.tree.nodes[child].count).sum();
+            self.row(
+                bytes,
+                Some(count),
+                depth + 1,
+                &format!("({} more)", text::count(hidden.len() as u64)),
+                out,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn row(
+        &self,
+        bytes: u64,
+        count: Option<u64>,
+        depth: usize,
+        name: &str,
+        out: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        let share = bytes as f64 / self.tree.root().bytes.max(1) as f64 * 100.0;
+        let count = count.map(text::count).unwrap_or_default();
+        let indent = "  ".repeat(depth);
+        let room = text::columns().saturating_sub(31 + indent.len()).max(24);
+        let shown = text::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
+        writeln!(out, "  {shown:>10}  {share:>5.1}%  {count:>7}  {indent}{}", text::fit_end(name, room))
+    }
+
+    fn name(&self, place: Place) -> String {
+        match place {
+            Place::Root => "all".into(),
+            Place::NoStack => "(no stack recorded)".into(),
+            Place::NoFrame => "(no Python frame)".into(),
+            Place::Frame(frame) => text::frame(self.snapshot, self.snapshot.stacks.frame(frame)),
+        }
+    }
+}
