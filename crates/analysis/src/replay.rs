@@ -36,6 +36,7 @@ pub struct Oom {
 #[derive(Clone, Debug)]
 pub struct Replay {
     device: DeviceId,
+    rules: Rules,
     allocations: Allocations,
     links: Vec<Link>,
     lost_ends: Vec<(EventIdx, AllocIdx)>,
@@ -77,6 +78,7 @@ impl Replay {
             .collect();
         Self {
             device,
+            rules,
             allocations: pairing.allocations,
             links: pairing.links,
             lost_ends: pairing.lost_ends,
@@ -95,6 +97,11 @@ impl Replay {
     /// Which device.
     pub fn device(&self) -> DeviceId {
         self.device
+    }
+
+    /// The rules of rounding and splitting that it was recorded under.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// Number of events.

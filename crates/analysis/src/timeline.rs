@@ -3,7 +3,7 @@
 //! What each event adds and takes follows from the allocation it concerns, so nothing is stored per
 //! event but that link. Every [`STRIDE`] events the counters are kept with their range since the last
 //! time: a moment is reached by adding up fewer than that many events, and the extremes of any stretch
-//! by looking at the kept ones. The live set is kept whenever as many events have passed as
+//! by looking at the kept ones, in groups where it is long. The live set is kept whenever as many events have passed as
 //! allocations are live, so that all copies together are never longer than the trace.
 
 use vramscope_snapshot::EventIdx;
@@ -15,6 +15,9 @@ use crate::ranges::Change;
 
 /// Events between two kept counters.
 pub(crate) const STRIDE: usize = 256;
+
+/// Stretches whose extremes are kept together, so that long ranges are quick too.
+const GROUP: usize = 64;
 
 /// Events between two kept live sets, at the least.
 const LIVE_STRIDE: usize = 4096;
@@ -40,6 +43,8 @@ pub(crate) struct Timeline {
     pub(crate) end: Counters,
     pub(crate) peaks: [Highest; 4],
     stretches: Vec<Stretch>,
+    /// The extremes of each [`GROUP`] of stretches.
+    groups: Vec<(Counters, Counters)>,
     /// Moment of each kept live set, and where it ends in `live`.
     live_sets: Vec<(Moment, usize)>,
     live: Vec<AllocIdx>,
@@ -140,6 +145,14 @@ impl Timeline {
                 kept_live = done;
             }
         }
+        timeline.groups = timeline
+            .stretches
+            .chunks(GROUP)
+            .map(|group| {
+                let first = (group[0].min, group[0].max);
+                group.iter().fold(first, |(min, max), stretch| (min.min(stretch.min), max.max(stretch.max)))
+            })
+            .collect();
         timeline.end = counters;
         timeline.live.shrink_to_fit();
         timeline
@@ -193,16 +206,27 @@ impl Timeline {
         let (mut min, mut max) = (counters, counters);
         let mut row = from;
         let mut lost = source.lost_ends.partition_point(|(event, _)| event.index() < from);
+        let skip = |row: usize| {
+            let counters = self.stretches.get(row / STRIDE).map_or(self.end, |next| next.before);
+            (counters, source.lost_ends.partition_point(|(event, _)| event.index() < row))
+        };
         while row < to {
-            if row.is_multiple_of(STRIDE)
+            if row.is_multiple_of(STRIDE * GROUP)
+                && row + STRIDE * GROUP <= to
+                && let Some(group) = self.groups.get(row / (STRIDE * GROUP))
+            {
+                min = min.min(group.0);
+                max = max.max(group.1);
+                row += STRIDE * GROUP;
+                (counters, lost) = skip(row);
+            } else if row.is_multiple_of(STRIDE)
                 && row + STRIDE <= to
                 && let Some(stretch) = self.stretches.get(row / STRIDE)
             {
                 min = min.min(stretch.min);
                 max = max.max(stretch.max);
                 row += STRIDE;
-                counters = self.stretches.get(row / STRIDE).map_or(self.end, |next| next.before);
-                lost = source.lost_ends.partition_point(|(event, _)| event.index() < row);
+                (counters, lost) = skip(row);
             } else {
                 counters = source.step(counters, row, &mut lost);
                 min = min.min(counters);

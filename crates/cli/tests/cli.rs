@@ -129,7 +129,13 @@ fn text_is_for_people() {
     assert!(printed.contains("11 823 events"), "{printed}");
     assert!(printed.contains("exact: complete from the first allocation on"), "{printed}");
     assert!(printed.contains("peak        3.99 GiB    3.99 GiB    3.99 GiB    4.17 GiB"), "{printed}");
-    assert!(printed.contains("out of memory at event 11 822: 32.0 MiB requested"), "{printed}");
+    assert!(
+        printed.contains("! out of memory at event 11 822: 32.0 MiB asked, 135 GiB free on the device"),
+        "{printed}"
+    );
+    assert!(printed.contains("31.6%       15  modeling_llama.py:175 forward"), "what filled it: {printed}");
+    assert!(printed.contains("a limit was in force"), "{printed}");
+    assert!(printed.lines().all(|line| !line.ends_with(' ')), "no trailing spaces: {printed}");
 
     let output = vramscope(&["at", &recording("oom.pickle.xz"), "--oom", "--limit", "1"]);
     let printed = text(&output.stdout);
@@ -223,6 +229,39 @@ fn a_reader_that_leaves_early_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+#[test]
+fn summary_says_what_looks_wrong() {
+    let summary =
+        |name: &str| text(&vramscope(&["summary", &recording(&format!("{name}.pickle.xz"))]).stdout);
+    let leak = summary("leak_graph");
+    assert!(leak.contains("! memory grows by 123 MiB with each \"## optimizer ##\""), "{leak}");
+    assert!(leak.contains("through capture.py:79 train"), "the line of the script: {leak}");
+    let pools = summary("cudagraph_pools");
+    assert!(
+        pools.contains("! private pool (3, 0) holds 28.0 MiB at the end, 7.50 MiB of it in use"),
+        "{pools}"
+    );
+    for healthy in ["llama_python", "inference_kv", "empty"] {
+        assert!(!summary(healthy).contains("  ! "), "{healthy}: {}", summary(healthy));
+    }
+}
+
+/// The lines and the rest add up to the peak, the causes to the gap.
+#[test]
+fn tables_of_the_summary_add_up() {
+    for name in EXACT {
+        let device = &json(&["summary", &recording(&format!("{name}.pickle.xz"))])["files"][0]["devices"][0];
+        let lines = device["live_at_peak"].as_array().unwrap();
+        let shown: u64 = lines.iter().map(|line| line["bytes"].as_u64().unwrap()).sum();
+        let rest = device["rest_at_peak"]["bytes"].as_u64().unwrap();
+        assert_eq!(shown + rest, device["peak"]["requested"]["bytes"].as_u64().unwrap(), "{name}");
+        let gap = device["gap_at_peak"].as_object().unwrap();
+        let causes: i64 =
+            gap.iter().filter(|(name, _)| *name != "total").map(|(_, bytes)| bytes.as_i64().unwrap()).sum();
+        assert_eq!(causes, gap["total"].as_i64().unwrap(), "{name}");
+    }
 }
 
 /// The recordings whose verdict is exact, one per kind.

@@ -1,13 +1,20 @@
-//! `vramscope summary`: each file in a few lines.
+//! `vramscope summary`: each file on one screen.
 
+mod chart;
+mod findings;
+
+use std::collections::HashMap;
 use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{Counter, Counters, Moment, Peak, Replay, Status, Verdict};
+use vramscope_analysis::{
+    Counter, Counters, Gap, Moment, Peak, Replay, Status, Verdict, Weight, gap, growth, live_weights, spans,
+    user_frame,
+};
 use vramscope_files::{Opened, find, open_each};
 use vramscope_snapshot::naming::RankKind;
-use vramscope_snapshot::{DeviceId, EventIdx, EventTable, Snapshot};
+use vramscope_snapshot::{DeviceId, EventIdx, EventTable, Frame, Snapshot, StackId};
 
 use crate::args::SummaryArgs;
 use crate::progress::Bar;
@@ -99,7 +106,60 @@ struct Device {
     end: CountersJson,
     peak: Peaks,
     oom: Vec<OomJson>,
+    /// What was live at the peak, by the user's own line; with `rest` it adds up to the peak.
+    live_at_peak: Vec<LineJson>,
+    rest_at_peak: RestJson,
+    gap_at_peak: GapJson,
+    phases: Vec<PhaseJson>,
+    findings: Vec<String>,
+    #[serde(skip)]
+    chart: Vec<String>,
 }
+
+#[derive(Serialize)]
+struct LineJson {
+    name: String,
+    file: String,
+    line: u32,
+    bytes: u64,
+    count: u64,
+    #[serde(skip)]
+    label: String,
+}
+
+#[derive(Serialize)]
+struct RestJson {
+    lines: usize,
+    bytes: u64,
+    count: u64,
+}
+
+/// Reserved minus requested, by cause.
+#[derive(Serialize)]
+struct GapJson {
+    total: i64,
+    rounding: u64,
+    unsplit: u64,
+    awaiting_free: u64,
+    pinned_holes: u64,
+    cached: u64,
+    pools: u64,
+}
+
+/// All spans of one name.
+#[derive(Serialize)]
+struct PhaseJson {
+    name: String,
+    count: usize,
+    /// The highest that requested bytes were in any of them.
+    peak: i64,
+    /// What the last one left behind more than it found.
+    last_growth: i64,
+}
+
+/// Lines of the table, and phases, that are shown.
+const LINES: usize = 8;
+const PHASES: usize = 8;
 
 #[derive(Serialize)]
 struct VerdictJson {
@@ -212,6 +272,14 @@ impl Device {
             device_free: oom.device_free,
         });
         let Verdict { status, estimated_bytes, notes } = replay.verdict().clone();
+        let state = replay.state(replay.peak(Counter::Requested).at);
+        let (live_at_peak, rest_at_peak) = lines(snapshot, &live_weights(replay, &state, |_| true));
+        let gap = gap(snapshot, replay, &state);
+        let Gap { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools } = gap;
+        let mut findings = findings::out_of_memory(replay);
+        findings.extend(growth(snapshot, replay).map(|growth| findings::leak(snapshot, &growth)));
+        findings.extend(findings::wide_gap(&gap, state.counters.reserved));
+        findings.extend(findings::pools(snapshot, replay, &replay.state(replay.end())));
         Self {
             device: device.0,
             events: replay.events(),
@@ -228,6 +296,12 @@ impl Device {
                 reserved: peak(Counter::Reserved),
             },
             oom: oom.collect(),
+            live_at_peak,
+            rest_at_peak,
+            gap_at_peak: GapJson { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools },
+            phases: phases(snapshot, replay),
+            findings,
+            chart: chart::chart(replay, text::columns().min(110).saturating_sub(14)),
         }
     }
 
@@ -278,18 +352,138 @@ impl Device {
             (None, _) if self.events > 0 => writeln!(out, "  the peak is at the start")?,
             (None, _) => {}
         }
-        for oom in &self.oom {
-            writeln!(
-                out,
-                "  out of memory at event {}: {} requested, {} free on the device, {} reserved by PyTorch",
-                text::count(oom.event),
-                text::bytes(oom.requested as i64),
-                text::bytes(oom.device_free as i64),
-                text::bytes(reserved.bytes),
+        if !self.chart.is_empty() {
+            writeln!(out)?;
+        }
+        for line in &self.chart {
+            writeln!(out, "  {line}")?;
+        }
+        if !self.chart.is_empty() {
+            writeln!(out, "  {:>10} 0 … {} events; · reserved", "", text::count(self.events as u64))?;
+        }
+        self.print_lines(out)?;
+        self.print_gap(out)?;
+        if !self.phases.is_empty() {
+            writeln!(out, "\n  {:>10}  {:>6}  phase", "peak", "times")?;
+            for PhaseJson { name, count, peak, .. } in &self.phases {
+                let count = text::count(*count as u64);
+                writeln!(out, "  {:>10}  {count:>6}  {}", text::bytes(*peak), text::printable(name))?;
+            }
+        }
+        if !self.findings.is_empty() {
+            writeln!(out)?;
+        }
+        for finding in &self.findings {
+            writeln!(out, "  ! {finding}")?;
+        }
+        Ok(())
+    }
+
+    fn print_lines(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.live_at_peak.is_empty() {
+            return Ok(());
+        }
+        let total = self.peak.requested.bytes.max(1) as f64;
+        let room = text::columns().saturating_sub(32).max(20);
+        writeln!(out, "\n  {:>10}  {:>5}  {:>7}  live at the peak, by line", "requested", "share", "count")?;
+        let mut row = |bytes: u64, count: u64, label: &str| {
+            let share = bytes as f64 / total * 100.0;
+            let (bytes, count) = (text::bytes(i64::try_from(bytes).unwrap_or(i64::MAX)), text::count(count));
+            writeln!(out, "  {bytes:>10}  {share:>4.1}%  {count:>7}  {}", text::fit(label, room))
+        };
+        for line in &self.live_at_peak {
+            row(line.bytes, line.count, &line.label)?;
+        }
+        let RestJson { lines, bytes, count } = self.rest_at_peak;
+        if lines > 0 {
+            row(
+                bytes,
+                count,
+                &format!("{} more line{}", text::count(lines as u64), if lines == 1 { "" } else { "s" }),
             )?;
         }
         Ok(())
     }
+
+    fn print_gap(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let GapJson { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools } =
+            self.gap_at_peak;
+        if total <= 0 {
+            return Ok(());
+        }
+        let parts = [
+            ("holes in segments in use", pinned_holes),
+            ("cached segments", cached),
+            ("private pools", pools),
+            ("rounding", rounding),
+            ("unsplit remainders", unsplit),
+            ("awaiting free", awaiting_free),
+        ];
+        let shown: Vec<_> = parts
+            .iter()
+            .filter(|(_, bytes)| *bytes > 0)
+            .map(|(cause, bytes)| {
+                format!("{cause} {}", text::bytes(i64::try_from(*bytes).unwrap_or(i64::MAX)))
+            })
+            .collect();
+        writeln!(out, "\n  reserved but not requested at the peak: {}", text::bytes(total))?;
+        writeln!(out, "    {}", shown.join(" · "))
+    }
+}
+
+/// Live bytes by the user's own line, heaviest first, and what is left out.
+fn lines(snapshot: &Snapshot, weights: &[Weight]) -> (Vec<LineJson>, RestJson) {
+    let mut by_line: HashMap<Option<Frame>, (u64, u64, StackId)> = HashMap::new();
+    for weight in weights {
+        let line = by_line.entry(user_frame(snapshot, weight.stack)).or_insert((0, 0, weight.stack));
+        line.0 += weight.bytes;
+        line.1 += weight.count;
+    }
+    let mut lines: Vec<LineJson> = by_line
+        .into_iter()
+        .map(|(frame, (bytes, count, stack))| LineJson {
+            name: frame.map(|frame| snapshot.text(frame.name).to_owned()).unwrap_or_default(),
+            file: frame.map(|frame| snapshot.text(frame.file).to_owned()).unwrap_or_default(),
+            line: frame.map(|frame| frame.line).unwrap_or_default(),
+            bytes,
+            count,
+            label: text::place(snapshot, stack),
+        })
+        .collect();
+    lines.sort_by(|a, b| (b.bytes, &a.file, a.line, &a.name).cmp(&(a.bytes, &b.file, b.line, &b.name)));
+    let rest = lines.split_off(lines.len().min(LINES));
+    let rest = RestJson {
+        lines: rest.len(),
+        bytes: rest.iter().map(|line| line.bytes).sum(),
+        count: rest.iter().map(|line| line.count).sum(),
+    };
+    (lines, rest)
+}
+
+/// Annotations by name, with their peaks, those of PyTorch itself left out.
+fn phases(snapshot: &Snapshot, replay: &Replay) -> Vec<PhaseJson> {
+    let mut phases: Vec<PhaseJson> = Vec::new();
+    for span in spans(snapshot, replay.device()) {
+        let name = snapshot.text(span.name);
+        if name.starts_with("Optimizer.") || name.ends_with("(dynamo_timed)") {
+            continue;
+        }
+        let peak = replay.extremes(span.from, span.to).1.requested;
+        let growth = replay.counters(span.to).requested - replay.counters(span.from).requested;
+        match phases.iter().position(|phase| phase.name == name) {
+            Some(at) => {
+                let phase = &mut phases[at];
+                phase.count += 1;
+                phase.peak = phase.peak.max(peak);
+                phase.last_growth = growth;
+            }
+            None if phases.len() < PHASES => {
+                phases.push(PhaseJson { name: name.to_owned(), count: 1, peak, last_growth: growth });
+            }
+            None => {}
+        }
+    }
+    phases
 }
 
 /// The verdict in words.

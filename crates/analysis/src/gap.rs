@@ -1,0 +1,85 @@
+//! The gap: memory that is held but was not asked for, by cause.
+//!
+//! reserved − requested = rounding + unsplit + awaiting_free + pinned_holes + cached + pools
+//!
+//! - *rounding*: what rounding requests up adds to blocks in use;
+//! - *unsplit*: what remains of a block that was too small to be split off;
+//! - *awaiting_free*: both of these in blocks that the program let go and another stream still uses;
+//! - *pinned_holes*: free stretches in segments of the default pool that something lives in;
+//! - *cached*: whole segments of the default pool in which nothing lives: `empty_cache()` gives them back;
+//! - *pools*: whatever is free in private pools, which serves nothing else.
+//!
+//! The parts add up to the gap to the byte wherever the verdict is exact.
+
+use vramscope_snapshot::{PoolId, Snapshot};
+
+use crate::replay::Replay;
+use crate::state::State;
+
+/// The gap at a moment, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// Reserved minus requested.
+    pub total: i64,
+    /// Rounding of blocks in use.
+    pub rounding: u64,
+    /// Remainders that were not split off.
+    pub unsplit: u64,
+    /// Both in blocks that await their free.
+    pub awaiting_free: u64,
+    /// Holes in segments that something lives in.
+    pub pinned_holes: u64,
+    /// Segments in which nothing lives.
+    pub cached: u64,
+    /// What is free in private pools.
+    pub pools: u64,
+}
+
+impl Gap {
+    /// The causes by name, largest first.
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
+        let mut parts = [
+            ("rounding", self.rounding),
+            ("unsplit", self.unsplit),
+            ("awaiting_free", self.awaiting_free),
+            ("pinned_holes", self.pinned_holes),
+            ("cached", self.cached),
+            ("pools", self.pools),
+        ];
+        parts.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+        parts
+    }
+}
+
+/// The gap of a state, by cause.
+pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
+    let mut gap =
+        Gap { total: state.counters.reserved.saturating_sub(state.counters.requested), ..Gap::default() };
+    let mut lived_in = vec![false; state.ranges.len()];
+    for &index in &state.live {
+        let allocation = replay.allocation(index);
+        let after = state.ranges.partition_point(|range| range.addr <= allocation.addr);
+        if let Some(range) = after.checked_sub(1) {
+            lived_in[range] = true;
+        }
+        let over = allocation.size.saturating_sub(allocation.requested);
+        if allocation.released <= state.at {
+            gap.awaiting_free += over;
+            continue;
+        }
+        let rounding =
+            replay.rules().round(allocation.requested).saturating_sub(allocation.requested).min(over);
+        gap.rounding += rounding;
+        gap.unsplit += over - rounding;
+    }
+    for hole in &state.holes {
+        let pool = state.ranges[hole.range].pool;
+        let is_private = pool != PoolId::UNKNOWN && snapshot.pool(pool) != Some((0, 0));
+        match (is_private, lived_in[hole.range]) {
+            (true, _) => gap.pools += hole.size,
+            (false, true) => gap.pinned_holes += hole.size,
+            (false, false) => gap.cached += hole.size,
+        }
+    }
+    gap
+}

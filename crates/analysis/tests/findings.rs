@@ -1,0 +1,76 @@
+//! What is said about real recordings, against PyTorch's counters.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use vramscope_analysis::{Moment, Replay, Status, gap, growth};
+use vramscope_snapshot::{DeviceId, Reader, Snapshot};
+
+fn recordings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
+}
+
+fn read(name: &str) -> Snapshot {
+    let mut reader = Reader::new();
+    reader.feed(&std::fs::read(recordings().join(format!("{name}.pickle.xz"))).unwrap()).unwrap();
+    reader.finish().unwrap()
+}
+
+#[test]
+fn the_parts_of_the_gap_add_up() {
+    let mut exact = 0;
+    for entry in std::fs::read_dir(recordings()).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let Some(name) = file.strip_suffix(".pickle.xz") else { continue };
+        let snapshot = read(name);
+        for replay in Replay::all(&snapshot) {
+            if replay.verdict().status != Status::Exact {
+                continue;
+            }
+            exact += 1;
+            for step in 0..=20 {
+                let state = replay.state(Moment(replay.end().0 / 20 * step));
+                let gap = gap(&snapshot, &replay, &state);
+                let sum: u64 = gap.parts().iter().map(|(_, bytes)| bytes).sum();
+                assert_eq!(sum as i64, gap.total, "{name} at {:?}: {gap:?}", state.at);
+                assert_eq!(gap.total, state.counters.reserved - state.counters.requested);
+            }
+        }
+    }
+    assert!(exact > 50);
+}
+
+/// Six steps that keep their graph. PyTorch's counter at the end of each step says how fast it grows.
+#[test]
+fn a_kept_graph_grows_with_every_step() {
+    let snapshot = read("leak_graph");
+    let replay = Replay::new(&snapshot, DeviceId(0));
+    let found = growth(&snapshot, &replay).unwrap();
+    let oracle = std::fs::read_to_string(recordings().join("leak_graph.oracle.json")).unwrap();
+    let oracle: Value = serde_json::from_str(&oracle).unwrap();
+    let ends: Vec<i64> = oracle["marks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|mark| mark["label"].as_str().unwrap().ends_with(".optimizer"))
+        .map(|mark| mark["requested"].as_i64().unwrap())
+        .collect();
+    assert_eq!(ends.len(), 6);
+    let per_step = (ends[5] - ends[1]) as f64 / 4.0;
+    let off = (found.bytes_per_step as f64 - per_step).abs() / per_step;
+    assert!(off < 0.05, "{} per step, PyTorch {per_step}", found.bytes_per_step);
+    // The script's line 79 calls the model; what the model keeps is held by its result.
+    let (through, bytes) = found.through.unwrap();
+    assert!(snapshot.text(through.file).ends_with("capture.py"), "the user's own line");
+    assert_eq!((snapshot.text(through.name), through.line), ("train", 79));
+    assert!(bytes * 10 > found.bytes_per_step * 9, "nearly all of it");
+}
+
+#[test]
+fn healthy_runs_do_not_grow() {
+    for name in ["llama_python", "inference_kv", "empty", "expandable", "cudagraph_pools"] {
+        let snapshot = read(name);
+        assert_eq!(growth(&snapshot, &Replay::new(&snapshot, DeviceId(0))), None, "{name}");
+    }
+}
