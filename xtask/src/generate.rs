@@ -66,6 +66,10 @@ enum Writer {
 }
 
 pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
+    ensure!(
+        args.depth[0] <= args.depth[1],
+        "--depth takes the shortest and the longest stack, in this order"
+    );
     let dialect = match args.writer {
         Writer::Python => Dialect::Protocol(4),
         Writer::Cpp => Dialect::Cpp,

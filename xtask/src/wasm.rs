@@ -29,13 +29,12 @@ fn cargo_for_wasm(subcommand: &str) -> anyhow::Result<Command> {
         return Ok(cargo(&[subcommand, "--locked", "--target", TARGET]));
     }
     let (cargo, rustc) = (Path::new("/usr/bin/cargo"), Path::new("/usr/bin/rustc"));
-    let ready = || cargo.exists() && rustc.exists() && Path::new("/usr/src/rustc").exists();
     if !debian_has(&DEBIAN_PACKAGES) {
         run(Command::new("apt-get").args(["update", "--quiet"]))?;
         run(Command::new("apt-get").args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(DEBIAN_PACKAGES))
             .context("wasm32 needs `rustup target add wasm32-unknown-unknown`, or on Debian rustc-web cargo-web rust-web-src")?;
     }
-    if !ready() && !cargo.exists() {
+    if !cargo.exists() || !rustc.exists() {
         bail!("Debian's cargo-web is installed, but there is no {}", cargo.display());
     }
     let mut command = Command::new(cargo);

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use vramscope_snapshot::{Action, EventIdx, EventTable};
+use vramscope_snapshot::{Action, EventIdx, EventTable, StreamId};
 
 use crate::allocations::{AllocIdx, Moment};
 use crate::pairing::Pairing;
@@ -38,6 +38,7 @@ const END: u32 = u32::MAX - 1;
 /// the node that closes it.
 #[derive(Clone, Copy, Debug)]
 struct List {
+    stream: StreamId,
     end: u64,
     first: u32,
     close: u32,
@@ -294,8 +295,10 @@ impl BlockMap<'_> {
             self.contradiction();
             return;
         }
-        let left = before.filter(|(_, list)| range.expandable && list.end == range.addr);
-        let right = self.lists.get(&range.end()).copied().filter(|_| range.expandable);
+        // As in `RangeSet`: mapped ranges of one stream join.
+        let joins = |list: &List| range.expandable && list.stream == range.stream;
+        let left = before.filter(|(_, list)| list.end == range.addr && joins(list));
+        let right = self.lists.get(&range.end()).copied().filter(joins);
         let (start, close) = match left {
             Some((start, list)) => (start, list.close),
             None => (range.addr, self.new_list(range)),
@@ -373,12 +376,12 @@ impl BlockMap<'_> {
             self.unused.push(left_close);
         } else {
             self.nodes[last_left as usize].next = left_close;
-            self.lists.insert(start, List { end: range.addr, first: list.first, close: left_close });
+            self.lists.insert(start, List { end: range.addr, close: left_close, ..list });
         }
         if rest == list.close {
             self.unused.push(rest);
         } else {
-            self.lists.insert(range.end(), List { end: list.end, first: rest, close: list.close });
+            self.lists.insert(range.end(), List { first: rest, ..list });
         }
     }
 
@@ -565,7 +568,7 @@ impl BlockMap<'_> {
 
     fn new_list(&mut self, range: &Range) -> u32 {
         let close = self.new_node(Node { addr: range.end(), size: 0, prev: NIL, next: NIL, owner: END });
-        self.lists.insert(range.addr, List { end: range.end(), first: NIL, close });
+        self.lists.insert(range.addr, List { stream: range.stream, end: range.end(), first: NIL, close });
         close
     }
 

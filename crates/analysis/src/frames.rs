@@ -28,7 +28,19 @@ pub fn is_internal(name: &str, file: &str) -> bool {
 /// The innermost frame of a stack that is the user's own; else the innermost that there is.
 pub fn user_frame(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
     let is_own = |frame: &Frame| !is_internal(snapshot.text(frame.name), snapshot.text(frame.file));
-    snapshot.frames(stack).find(is_own).or_else(|| snapshot.frames(stack).next())
+    // Without one, the first that is not the machinery which recorded the stack.
+    let is_machinery = |frame: &Frame| {
+        let name = snapshot.text(frame.name);
+        ["unwind::", "CapturedTraceback", "CUDACachingAllocator", "gather_with_cpp"]
+            .iter()
+            .any(|word| name.contains(word))
+    };
+    let tell = |frame: &Frame| !is_machinery(frame);
+    snapshot
+        .frames(stack)
+        .find(is_own)
+        .or_else(|| snapshot.frames(stack).find(tell))
+        .or_else(|| snapshot.frames(stack).next())
 }
 
 #[cfg(test)]

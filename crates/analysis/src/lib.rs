@@ -15,6 +15,7 @@
 
 mod allocations;
 mod blocks;
+mod compare;
 mod counters;
 mod frames;
 mod gap;
@@ -32,6 +33,7 @@ mod verdict;
 mod weights;
 
 pub use allocations::{AllocIdx, Allocation, Allocations, Moment};
+pub use compare::{Change, Line, Sum, by_line, by_stack, changes};
 pub use counters::{Counter, Counters};
 pub use frames::{is_internal, user_frame};
 pub use gap::{Gap, gap};

@@ -52,6 +52,8 @@ pub(crate) struct Pairing {
     pub(crate) lost_ends: Vec<(EventIdx, AllocIdx)>,
     /// Exact sizes of those that are live at the end.
     pub(crate) final_sizes: HashMap<u32, u64>,
+    /// Requests that the final state gives otherwise than the event. Sizes follow from the event's.
+    pub(crate) restated: Vec<(AllocIdx, u64)>,
     pub(crate) facts: Facts,
 }
 
@@ -241,7 +243,7 @@ impl Pairing {
             let row = index.index();
             if self.allocations.requested[row] != block.requested {
                 self.facts.restated += 1;
-                self.allocations.requested[row] = block.requested;
+                self.restated.push((index, block.requested));
             }
             if block.stack.has_frames() && !self.allocations.stack[row].has_frames() {
                 self.allocations.stack[row] = block.stack;

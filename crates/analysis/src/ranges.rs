@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, PoolId, Segment, Snapshot, StreamId};
 
+use crate::rounding::UNIT;
+
 /// A contiguous range held from the driver: a segment, or a mapped part of an expandable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -42,6 +44,11 @@ impl RangeSet {
     /// The range that contains an address.
     pub(crate) fn find(&self, addr: u64) -> Option<&Range> {
         self.0.range(..=addr).next_back().map(|(_, range)| range).filter(|range| addr < range.end())
+    }
+
+    /// Where the first range at or after an address begins.
+    fn first_from(&self, addr: u64) -> Option<u64> {
+        self.0.range(addr..).next().map(|(&start, _)| start)
     }
 
     /// Adds a range; an expandable one joins its neighbours. Says whether the place was free.
@@ -181,6 +188,7 @@ impl RangeHistory {
             }
         }
         if !complete {
+            history.hold_what_is_used(snapshot, device, events);
             history.start_bytes =
                 history.start.iter().fold(0, |sum, range| sum.saturating_add(range.size as i64));
         }
@@ -197,6 +205,59 @@ impl RangeHistory {
         history.contradictions = contradictions;
         history.keep_checkpoints();
         history
+    }
+
+    /// In a damaged file: segments of the final state that no intact event takes, but that intact events
+    /// use, were there all along. So was whatever else is used outside any segment that is known; of that
+    /// only the part in use is counted.
+    fn hold_what_is_used(&mut self, snapshot: &Snapshot, device: DeviceId, events: &EventTable) {
+        let uses = |action| matches!(action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted);
+        let used = (0..events.len()).map(|row| events.get(row)).filter(|event| uses(event.action));
+        let mut blocks: Vec<Range> = used
+            .map(|event| Range {
+                addr: event.addr,
+                size: event.size.max(1).next_multiple_of(UNIT),
+                stream: event.stream,
+                pool: event.pool,
+                expandable: false,
+            })
+            .collect();
+        blocks.sort_unstable_by_key(|block| (block.addr, std::cmp::Reverse(block.size)));
+        blocks.dedup_by_key(|block| block.addr);
+        let used: Vec<u64> = blocks.iter().map(|block| block.addr).collect();
+        let mut taken: Vec<u64> = self.changes.iter().map(|change| change.range.addr).collect();
+        taken.sort_unstable();
+        for segment in snapshot.segments_of(device) {
+            let range = Range {
+                addr: segment.addr,
+                size: segment.total_size,
+                stream: segment.stream,
+                pool: segment.pool,
+                expandable: segment.expandable,
+            };
+            let any_in = |addrs: &[u64]| {
+                let first = addrs.partition_point(|&addr| addr < range.addr);
+                addrs.get(first).is_some_and(|&addr| addr < range.end())
+            };
+            if any_in(&used) && !any_in(&taken) {
+                self.start.insert(range);
+            }
+        }
+        let mut known = self.start.clone();
+        for change in self.changes.iter().filter(|change| change.held) {
+            known.insert(change.range);
+        }
+        for mut block in blocks {
+            if known.find(block.addr).is_some() {
+                continue;
+            }
+            // Up to whatever begins next.
+            if let Some(next) = known.first_from(block.addr) {
+                block.size = block.size.min(next - block.addr);
+            }
+            known.insert(block);
+            self.start.insert(block);
+        }
     }
 
     fn keep_checkpoints(&mut self) {

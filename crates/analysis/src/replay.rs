@@ -57,6 +57,9 @@ impl Replay {
         let mut pairing = pairing::pair(snapshot, device, events, complete);
         let ranges = RangeHistory::new(snapshot, device, events, &pairing.segment_events, complete);
         blocks::assign_sizes(&mut pairing, &ranges, events, &rules, snapshot.settings.expandable_segments);
+        for &(index, requested) in &pairing.restated {
+            pairing.allocations.requested[index.index()] = requested;
+        }
         let source = Source {
             allocations: &pairing.allocations,
             links: &pairing.links,
@@ -91,7 +94,10 @@ impl Replay {
 
     /// Replays every device of a snapshot that has a trace or segments, in order.
     pub fn all(snapshot: &Snapshot) -> Vec<Self> {
-        snapshot.devices().into_iter().map(|device| Self::new(snapshot, device)).collect()
+        // Pinned host memory comes last: it is not what people open a snapshot for.
+        let mut devices = snapshot.devices();
+        devices.sort_by_key(|&device| (device == DeviceId::HOST, device));
+        devices.into_iter().map(|device| Self::new(snapshot, device)).collect()
     }
 
     /// Which device.

@@ -10,13 +10,11 @@ pub fn bytes(bytes: i64) -> String {
     }
     let mut value = size as f64 / 1024.0;
     let mut unit = 0;
-    // 1023.6 KiB would round to a fourth digit.
-    while value >= 999.5 && unit + 1 < UNITS.len() {
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
     }
     let decimals = match value {
-        v if v < 0.9995 => 3,
         v if v < 9.995 => 2,
         v => usize::from(v < 99.95),
     };
@@ -47,7 +45,8 @@ mod tests {
             (1023, "1023 B"),
             (1024, "1.00 KiB"),
             (10_239, "10.0 KiB"),
-            (1_023_590, "0.976 MiB"),
+            (1_023_590, "1000 KiB"),
+            ((1 << 20) - 1, "1.00 MiB"),
             (16 << 20, "16.0 MiB"),
             (3_446_711_910, "3.21 GiB"),
             (i64::MAX, "8.00 EiB"),

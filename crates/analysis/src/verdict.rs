@@ -47,8 +47,8 @@ impl Status {
 pub struct Verdict {
     /// In one word.
     pub status: Status,
-    /// Bytes in blocks whose rounded size is inferred: by so much at the most the counters
-    /// `allocated` and `active` may be off at some moment.
+    /// Bytes in blocks whose rounded size or whose end is inferred. In a recording that only lacks its
+    /// beginning, `allocated` and `active` are off by no more than this at any moment.
     pub estimated_bytes: u64,
     /// What that means, in sentences.
     pub notes: Vec<String>,
@@ -69,7 +69,8 @@ pub(crate) fn judge(
     let estimated = (0..allocations.len()).filter(|&row| allocations.estimated.get(row));
     let (estimated_blocks, mut estimated_bytes) = estimated
         .fold((0_u64, 0_u64), |(n, bytes), row| (n + 1, bytes.saturating_add(allocations.size[row])));
-    estimated_bytes = estimated_bytes.saturating_add(facts.differing_bytes);
+    estimated_bytes =
+        estimated_bytes.saturating_add(facts.differing_bytes).saturating_add(facts.lost_free_bytes);
 
     let final_segments = snapshot.segments_of(device);
     let final_bytes: u64 =
@@ -84,6 +85,9 @@ pub(crate) fn judge(
             damage.reason,
             count(events.len() as u64)
         ));
+        notes.push(
+            "`reserved` is a lower bound: segments that only the lost part uses are not counted".into(),
+        );
         if facts.unexplained_bytes > 0 {
             notes.push(format!(
                 "{} that were live when the snapshot was taken were allocated before recording or in the lost part, and \
@@ -132,7 +136,7 @@ pub(crate) fn judge(
         Status::RingOverflow
     } else if facts.earlier > 0 && events.len().is_multiple_of(100) {
         notes.push(format!(
-            "the beginning of the history is gone: there are exactly {} events, which looks like max_entries",
+            "the beginning of the history is probably gone: there are exactly {} events, which looks like max_entries",
             count(events.len() as u64)
         ));
         Status::RingOverflow
@@ -151,7 +155,7 @@ pub(crate) fn judge(
 
     if facts.earlier > 0 && status != Status::StateOnly {
         notes.push(format!(
-            "{} are older than the first event, {} as requested",
+            "older than the first event: {}, {} as requested",
             blocks(facts.earlier),
             bytes(facts.earlier_bytes)
         ));

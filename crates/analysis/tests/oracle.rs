@@ -244,3 +244,58 @@ fn states_add_up() {
         }
     }
 }
+
+/// Trace order is the truth, and time is a label: clocks that go back change no number.
+#[test]
+fn times_that_go_back_change_nothing() {
+    let folder = recordings();
+    let mut bytes = Vec::new();
+    let packed = std::fs::read(folder.join("formats_json.json.xz")).unwrap();
+    std::io::Read::read_to_end(&mut lzma_rust2::XzReader::new(packed.as_slice(), true), &mut bytes).unwrap();
+    let original: Value = serde_json::from_slice(&bytes).unwrap();
+    let replay = |json: &Value| {
+        let mut reader = Reader::new();
+        reader.feed(json.to_string().as_bytes()).unwrap();
+        let snapshot = reader.finish().unwrap();
+        assert_eq!(snapshot.warnings, [""; 0]);
+        Replay::new(&snapshot, DeviceId(0))
+    };
+    let expected = replay(&original);
+    assert_eq!(expected.verdict().status, Status::Exact);
+    let shifts: [fn(usize) -> i64; 3] = [
+        |row| if row == 400 { -20_000 } else { 0 },
+        |row| if row > 400 { -50_000_000 } else { 0 },
+        |row| row as i64 * -1_000_000,
+    ];
+    for shift in shifts {
+        let mut json = original.clone();
+        for (row, event) in json["device_traces"][0].as_array_mut().unwrap().iter_mut().enumerate() {
+            event["time_us"] = (event["time_us"].as_i64().unwrap() + shift(row)).into();
+        }
+        let shifted = replay(&json);
+        assert_eq!(shifted.verdict().status, Status::Exact);
+        for counter in Counter::ALL {
+            assert_eq!(shifted.peak(counter), expected.peak(counter));
+        }
+    }
+}
+
+/// A recording that started late, cut in the middle: what is held is at least what is in use.
+#[test]
+fn a_cut_recording_holds_what_it_uses() {
+    for name in ["late_start", "late_start_expandable", "llama_python", "expandable"] {
+        let packed = std::fs::read(recordings().join(format!("{name}.pickle.xz"))).unwrap();
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut lzma_rust2::XzReader::new(packed.as_slice(), true), &mut bytes)
+            .unwrap();
+        let mut reader = Reader::new();
+        reader.feed(&bytes[..bytes.len() * 7 / 10]).unwrap();
+        let snapshot = reader.finish().unwrap();
+        let replay = Replay::new(&snapshot, DeviceId(0));
+        assert_eq!(replay.verdict().status, Status::Truncated);
+        for step in 0..=20 {
+            let counters = replay.counters(Moment(replay.end().0 / 20 * step));
+            assert!(counters.reserved >= counters.active, "{name}: {counters:?}");
+        }
+    }
+}

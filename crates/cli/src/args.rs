@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use vramscope_analysis::Counter;
 use vramscope_files::Cache;
 
+use crate::diff::Limit;
 use crate::filter::FilterArgs;
 use crate::moment::{GRAMMAR, MomentSpec, Place};
 
@@ -29,8 +30,106 @@ pub(crate) enum Command {
     At(Box<AtArgs>),
     Tree(Box<TreeArgs>),
     Top(Box<TopArgs>),
+    Diff(Box<DiffArgs>),
+    Ranks(Box<RanksArgs>),
+    Events(Box<EventsArgs>),
     Flame(Box<FlameArgs>),
     Demo(DemoArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// Completions for a shell, on standard output
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope completions bash > ~/.local/share/bash-completion/completions/vramscope")]
+pub(crate) struct CompletionsArgs {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// The manual page, on standard output
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope man > vramscope.1 && man ./vramscope.1")]
+pub(crate) struct ManArgs {}
+
+/// What changed between two files, or between two moments of one
+///
+/// Two files are compared at the peak of each. Stacks are matched by file, line and function.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
+  vramscope diff before.pickle after.pickle
+  vramscope diff before.pickle after.pickle --at end
+  vramscope diff snapshot.pickle --at in:forward#2:end --vs in:forward#6:end
+  vramscope diff main.pickle branch.pickle --fail-on peak+5%,end+100MiB    # exit code 1 if exceeded"))]
+pub(crate) struct DiffArgs {
+    /// Before, or the only file
+    #[arg(value_name = "A")]
+    pub(crate) before: PathBuf,
+    /// After
+    #[arg(value_name = "B", required_unless_present = "vs")]
+    pub(crate) after: Option<PathBuf>,
+    /// The moment of A, and of B unless --vs says otherwise
+    #[arg(long, value_name = "MOMENT", default_value = "peak")]
+    pub(crate) at: MomentSpec,
+    /// The moment of B
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) vs: Option<MomentSpec>,
+    /// Fail with exit code 1 if B exceeds A by more: COUNTER+SIZE or COUNTER+PERCENT%, separated by commas;
+    /// peak and end are requested bytes, and so are peak:COUNTER and end:COUNTER
+    #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
+    pub(crate) fail_on: Vec<Limit>,
+    /// Show at most N stacks that grew and N that shrank
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// One row per rank, the outliers, and what makes them differ
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope ranks runs/today/
+  vramscope ranks --json rank*.pickle | jq '.ranks[].peak.requested'")]
+pub(crate) struct RanksArgs {
+    /// Folders or files
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The trace, event by event
+#[derive(Debug, ClapArgs)]
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
+  vramscope events snapshot.pickle | head
+  vramscope events snapshot.pickle --since oom --action segment_free
+  vramscope events snapshot.pickle --min-size 100MiB --action alloc
+  vramscope events snapshot.pickle --json | jq -c 'select(.action == \"oom\")'"))]
+pub(crate) struct EventsArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// Only these actions, e.g. alloc,oom
+    #[arg(long, value_name = "ACTIONS", value_delimiter = ',')]
+    pub(crate) action: Vec<String>,
+    /// Leave out the first N that match
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) skip: usize,
+    /// Show at most N
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Peak, end and out-of-memory events of each file, and whether the recording is complete

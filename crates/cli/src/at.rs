@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use serde::{Serialize, Serializer};
 use vramscope_analysis::{Allocation, Replay, State};
 use vramscope_snapshot::{EventTable, Snapshot};
@@ -21,6 +22,9 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
     let none = EventTable::default();
     let events = snapshot.trace(replay.device()).unwrap_or(&none);
+    if args.nth.is_some() && args.moment.r#in.is_none() {
+        bail!("--nth goes with --in");
+    }
     let state = replay.state(subject.moment(&args.moment.spec(args.nth))?);
     let report = Report { subject: &subject, snapshot, replay, events, state };
     if args.output.json {
@@ -55,6 +59,7 @@ struct At<'a> {
     shown_count: usize,
     largest_hole: u64,
     verdict: &'static str,
+    estimated_bytes: u64,
     /// Written one by one: stacks repeated for every allocation can be far larger than the file.
     #[serde(serialize_with = "one_by_one")]
     live: LiveList<'a>,
@@ -119,6 +124,7 @@ impl Report<'_> {
             shown_count: self.kept().len(),
             largest_hole: self.state.largest_hole(),
             verdict: self.replay.verdict().status.name(),
+            estimated_bytes: self.replay.verdict().estimated_bytes,
             live: LiveList { report: self, allocations: self.largest(limit) },
         }
     }
@@ -144,6 +150,9 @@ impl Report<'_> {
     fn print(&self, limit: usize, out: &mut dyn Write) -> std::io::Result<()> {
         let device = self.replay.device();
         writeln!(out, "device {device} {}", when(self.events, self.state.at.event()))?;
+        if let Some(verdict) = self.subject.verdict() {
+            writeln!(out, "  {verdict}")?;
+        }
         writeln!(out)?;
         let counters = self.state.counters;
         for (label, bytes) in [
@@ -188,7 +197,7 @@ impl Report<'_> {
                 Some(event) => text::count(event.0),
                 None => "before".into(),
             };
-            let mut place = text::place(self.snapshot, allocation.stack);
+            let mut place = self.subject.place(allocation.stack);
             if allocation.released <= self.state.at {
                 place.push_str("  (awaits its free)");
             }

@@ -6,14 +6,15 @@ use anyhow::{Context, bail};
 use clap::Args;
 use regex_lite::Regex;
 use vramscope_analysis::{
-    Allocation, Moment, Replay, State, Weight, is_internal, lifetime_weights, live_weights,
+    Allocation, Moment, Replay, State, Status, Weight, is_internal, lifetime_weights, live_weights,
 };
 use vramscope_files::{Opened, find, open};
-use vramscope_snapshot::{DeviceId, FrameId, Pool, Snapshot, StackId};
+use vramscope_snapshot::{DeviceId, Event, FrameId, Pool, Snapshot, StackId};
 
 use crate::args::{CacheArgs, WeighArgs};
 use crate::moment::MomentSpec;
 use crate::progress::Bar;
+use crate::summary::sentence;
 use crate::text;
 
 /// Filters as they are typed.
@@ -153,6 +154,15 @@ impl Subject {
             || until.is_some()
     }
 
+    /// Whether an event passes the filters, apart from its time.
+    pub(crate) fn keeps_event(&self, event: &Event) -> bool {
+        let Filter { stream, pool, min_size, stacks, .. } = &self.filter;
+        event.size >= *min_size
+            && stream.is_none_or(|stream| self.snapshot().stream(event.stream) == stream)
+            && stacks.as_ref().is_none_or(|stacks| stacks.get(event.stack.index()).copied().unwrap_or(false))
+            && pool.is_none_or(|pool| self.snapshot().pool(event.pool) == Some(pool))
+    }
+
     /// What each stack weighs, as it was asked for: at a moment, or over a stretch.
     pub(crate) fn weights(&self, weigh: &WeighArgs) -> anyhow::Result<Weighed> {
         let replay = self.replay();
@@ -164,6 +174,20 @@ impl Subject {
         let state = replay.state(self.moment(&weigh.at)?);
         let weights = live_weights(replay, &state, |allocation| self.keeps(allocation, Some(&state)));
         Ok(Weighed { weights, at: Some(state.at) })
+    }
+
+    /// Where in the program: the user's own line, or the innermost of all.
+    pub(crate) fn place(&self, stack: StackId) -> String {
+        match self.snapshot().frames(stack).next() {
+            Some(frame) if self.filter.show_internal => text::frame(self.snapshot(), frame),
+            _ => text::place(self.snapshot(), stack),
+        }
+    }
+
+    /// The verdict, where numbers may be estimates.
+    pub(crate) fn verdict(&self) -> Option<String> {
+        let verdict = self.replay().verdict();
+        (verdict.status != Status::Exact).then(|| sentence(verdict.status, verdict.estimated_bytes))
     }
 
     /// Whether a frame is to be shown.
@@ -196,13 +220,13 @@ impl Filter {
         let resolve =
             |spec: &Option<MomentSpec>| spec.as_ref().map(|spec| spec.resolve(snapshot, replay)).transpose();
         let stacks = args.stack.as_ref().map(|regex| {
-            let matches = |stack: usize| {
-                snapshot.frames(StackId::from_index(stack)).any(|frame| {
+            let matches = |stack: StackId| {
+                snapshot.frames(stack).any(|frame| {
                     let (file, name) = (snapshot.text(frame.file), snapshot.text(frame.name));
                     regex.is_match(&format!("{file}:{} {name}", frame.line))
                 })
             };
-            (0..snapshot.stacks.len() + 2).map(matches).collect()
+            snapshot.stacks.ids().map(matches).collect()
         });
         Ok(Self {
             stream: args.stream,
@@ -228,7 +252,10 @@ fn choose(opened: &Opened, device: Option<i32>) -> anyhow::Result<usize> {
             })
         }
         None => (0..replays.len())
-            .max_by_key(|&at| (replays[at].events(), std::cmp::Reverse(at)))
+            .max_by_key(|&at| {
+                let is_host = replays[at].device() == DeviceId::HOST;
+                (!is_host, replays[at].events(), std::cmp::Reverse(at))
+            })
             .context("nothing was allocated on any device while recording"),
     }
 }

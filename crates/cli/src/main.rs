@@ -3,10 +3,13 @@
 mod args;
 mod at;
 mod demo;
+mod diff;
+mod events;
 mod filter;
 mod flame;
 mod moment;
 mod progress;
+mod ranks;
 mod summary;
 mod text;
 mod top;
@@ -15,11 +18,11 @@ mod tree;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use args::{Args, Command};
 
-/// What a command ends with: 0 fine, 2 an error.
+/// What a command ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 fn main() -> ExitCode {
     let args = Args::parse();
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
@@ -34,14 +37,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Summary(summary) => summary::run(summary, out),
         Command::At(at) => at::run(at, out),
         Command::Tree(tree) => tree::run(tree, out),
         Command::Top(top) => top::run(top, out),
         Command::Flame(flame) => flame::run(flame, out),
+        Command::Diff(diff) => diff::run(diff, out),
+        Command::Ranks(ranks) => ranks::run(ranks, out),
+        Command::Events(events) => events::run(events, out),
         Command::Demo(demo) => demo::run(demo, out),
+        Command::Completions(args) => {
+            clap_complete::generate(args.shell, &mut Args::command(), "vramscope", &mut out);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man(_) => {
+            clap_mangen::Man::new(Args::command()).render(&mut out)?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

@@ -117,7 +117,7 @@ impl MomentSpec {
                     Some(number) => {
                         number.checked_sub(1).and_then(|row| ooms.get(row)).with_context(|| {
                             format!(
-                                "there is no {number}th time: memory ran out {}",
+                                "oom:{number} does not exist: memory ran out {}",
                                 text::plural(ooms.len(), "time")
                             )
                         })?
@@ -173,7 +173,7 @@ fn find_span(
             .checked_sub(1)
             .filter(|row| *row < count)
             .map(|row| named.swap_remove(row))
-            .with_context(|| format!("there is no {nth}th {name:?}; there are {count}")),
+            .with_context(|| format!("{name:?} number {nth} does not exist; there are {count}")),
         None => named
             .into_iter()
             .max_by_key(|span| replay.extremes(span.from, span.to).1.requested)

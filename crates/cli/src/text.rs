@@ -1,7 +1,7 @@
 //! Numbers and places as people read them.
 
 pub(crate) use vramscope_analysis::units::{bytes, count};
-use vramscope_analysis::user_frame;
+use vramscope_analysis::{Line, user_frame};
 use vramscope_snapshot::{Frame, Snapshot, StackId};
 
 /// `1 event`, `2 events`.
@@ -40,14 +40,21 @@ pub(crate) fn place(snapshot: &Snapshot, stack: StackId) -> String {
     self::frame(snapshot, frame)
 }
 
+/// A line that was taken out of its file.
+pub(crate) fn line(line: Option<&Line>) -> String {
+    let Some(Line { file, line, name }) = line else { return "(no stack recorded)".into() };
+    let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    printable(&if *line == 0 { name.clone() } else { format!("{file}:{line} {name}") })
+}
+
+/// Bytes with their sign: what changed.
+pub(crate) fn signed(n: i64) -> String {
+    if n > 0 { format!("+{}", bytes(n)) } else { bytes(n) }
+}
+
 /// A frame in one line: the file without its folders, the line and the function.
 pub(crate) fn frame(snapshot: &Snapshot, frame: Frame) -> String {
-    let file = snapshot.text(frame.file);
-    let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    printable(&match frame.line {
-        0 => snapshot.text(frame.name).to_owned(),
-        line => format!("{file}:{line} {}", snapshot.text(frame.name)),
-    })
+    line(Some(&Line::new(snapshot, frame)))
 }
 
 /// What is to be said about how a file was read.

@@ -39,6 +39,9 @@ pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     }
     writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
     writeln!(out, "device {}, ranked by {}", subject.replay().device(), args.by.name())?;
+    if let Some(verdict) = subject.verdict() {
+        writeln!(out, "  {verdict}")?;
+    }
     writeln!(
         out,
         "\n  {:>10}  {:>10}  {:>10}  {:>9}  {:>10}  {:>10}",
@@ -47,14 +50,13 @@ pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     let room = text::columns().saturating_sub(74).max(24);
     let line = |row: &Row| {
         let bytes = |bytes: u64| text::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let lifetime = row.lifetime.checked_div(row.count).unwrap_or(0);
         format!(
             "  {:>10}  {:>10}  {:>10}  {:>9}  {:>10}  {:>10}",
             bytes(row.at_peak),
             bytes(row.largest),
             bytes(row.total),
             text::count(row.count),
-            text::count(lifetime),
+            text::count(row.lifetime),
             bytes(row.churn)
         )
     };
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
         writeln!(out, "{}  {} more", line(&rest), text::count((all - rows.len()) as u64))?;
     }
     writeln!(out, "{}  all", line(&total))?;
-    writeln!(out, "\n  lifetime: events lived on average; churn: bytes that were freed again")?;
+    writeln!(out, "\n  lifetime: events lived, of all together; churn: bytes that were freed again")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -167,7 +169,7 @@ fn one(allocation: &Allocation, peak: Moment, end: Moment) -> Row {
 }
 
 fn label(subject: &Subject, of: TopOf, row: &Row) -> String {
-    let place = text::place(subject.snapshot(), row.stack);
+    let place = subject.place(row.stack);
     match (of, row.allocation) {
         (TopOf::Allocations, Some((_, opened, closed))) => {
             let born = opened.event().map_or("before".into(), |event| text::count(event.0));

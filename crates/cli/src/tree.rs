@@ -47,7 +47,11 @@ pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
             writeln!(out, "device {}, {lived}, moments {} to {}", subject.replay().device(), from.0, to.0)?;
         }
     }
-    writeln!(out, "\n  {:>10}  {:>6}  {:>7}", "bytes", "share", "count")?;
+    if let Some(verdict) = subject.verdict() {
+        writeln!(out, "  {verdict}")?;
+    }
+    let unit = if weighed.at.is_some() { "bytes" } else { "B×events" };
+    writeln!(out, "\n  {unit:>10}  {:>6}  {:>7}", "share", "count")?;
     printer.print(0, 0, out)?;
     Ok(ExitCode::SUCCESS)
 }

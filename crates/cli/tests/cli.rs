@@ -340,3 +340,79 @@ fn a_flame_graph_is_not_overwritten_unasked() {
     let profile = &speedscope["profiles"][0];
     assert_eq!(profile["samples"].as_array().unwrap().len(), profile["weights"].as_array().unwrap().len());
 }
+
+#[test]
+fn ranks_name_who_differs_and_why() {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..4 {
+        let name = format!("rank{rank}_memory_snapshot.pickle");
+        fs::copy(recordings().join(format!("{name}.xz")), folder.path().join(name)).unwrap();
+    }
+    let path = folder.path().to_str().unwrap();
+    let printed = text(&vramscope(&["ranks", path]).stdout);
+    assert!(
+        printed.contains("! rank 2: 241 MiB requested at the end, +80.0 MiB against the median"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("! rank 3: 353 MiB requested at the peak, +64.0 MiB against the median"),
+        "{printed}"
+    );
+    assert!(printed.contains("ranks.py:15 <module>"), "the line that leaks: {printed}");
+    let report = json(&["ranks", path]);
+    let odd: Vec<_> = report["outliers"].as_array().unwrap().iter().map(|outlier| &outlier["rank"]).collect();
+    assert!(odd.iter().all(|rank| **rank == 2 || **rank == 3), "{odd:?}");
+    assert_eq!(report["ranks"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn diff_says_what_grew_and_can_fail() {
+    let (llama, leak) = (recording("llama_python.pickle.xz"), recording("leak_graph.pickle.xz"));
+    let same = vramscope(&["diff", &llama, &llama, "--fail-on", "peak+0%"]);
+    assert_eq!(same.status.code(), Some(0));
+    assert!(text(&same.stdout).contains("nothing differs"));
+
+    let grown = vramscope(&["diff", &llama, &leak, "--fail-on", "peak+5%,end+10GiB"]);
+    assert_eq!(grown.status.code(), Some(1));
+    assert!(text(&grown.stdout).contains("B requests 552 MiB more"), "{}", text(&grown.stdout));
+    let complaint = text(&grown.stderr);
+    assert!(complaint.contains("peak+5%: peak requested is 994 MiB, was 442 MiB"), "{complaint}");
+    assert!(complaint.contains("modeling_llama.py:175 forward"), "which line is to blame: {complaint}");
+    assert!(!complaint.contains("end+10GiB"), "the other limit holds: {complaint}");
+
+    // Two moments of one file: the changes add up to the change of the counter.
+    let steps =
+        json(&["diff", &leak, "--at", "in:## optimizer ###2:end", "--vs", "in:## optimizer ###5:end"]);
+    let sum: i64 =
+        steps["changes"].as_array().unwrap().iter().map(|change| change["change"].as_i64().unwrap()).sum();
+    assert_eq!(sum, steps["requested_change"].as_i64().unwrap());
+    assert!(sum > 300 << 20, "three steps of a leak");
+}
+
+#[test]
+fn events_stream_and_filter() {
+    let path = recording("oom.pickle.xz");
+    let all = text(&vramscope(&["events", &path]).stdout);
+    assert_eq!(all.lines().count(), 11_823);
+    let oom = vramscope(&["events", &path, "--action", "oom", "--json"]);
+    let oom: Value = serde_json::from_slice(&oom.stdout).unwrap();
+    assert_eq!(
+        (&oom["event"], &oom["size"], &oom["addr"]),
+        (&11_822.into(), &(32 << 20).into(), &Value::Null)
+    );
+    let page = text(&vramscope(&["events", &path, "--skip", "5", "--limit", "2"]).stdout);
+    assert_eq!(page.lines().collect::<Vec<_>>(), all.lines().skip(5).take(2).collect::<Vec<_>>());
+    let error = failure(&["events", &path, "--action", "malloc"]);
+    assert!(error.contains("there is no action \"malloc\"; there are: alloc,"), "{error}");
+}
+
+#[test]
+fn completions_and_the_manual_name_every_verb() {
+    let completions = text(&vramscope(&["completions", "bash"]).stdout);
+    let manual = text(&vramscope(&["man"]).stdout);
+    for verb in ["summary", "at", "tree", "top", "diff", "ranks", "events", "flame"] {
+        assert!(completions.contains(verb) && manual.contains(verb), "{verb}");
+    }
+    let typo = failure(&["sumary", "x"]);
+    assert!(typo.contains("a similar subcommand exists: 'summary'"), "{typo}");
+}

@@ -16,7 +16,7 @@ pub struct Input {
     pub path: PathBuf,
     /// What its path says about it.
     pub name: Name,
-    /// Whether the user named it, rather than a folder that it lies in.
+    /// Whether it must be a snapshot: the user named it, or its name says so and its content cannot.
     pub named: bool,
 }
 
@@ -57,12 +57,19 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
             continue;
         }
         files += 1;
-        if !probe(entry.path()) {
-            continue;
-        }
         let inside = entry.path().strip_prefix(folder).unwrap_or(entry.path());
         let name = naming::name(&inside.to_string_lossy().replace('\\', "/"));
-        inputs.push(Input { path: entry.path().to_owned(), name, named: false });
+        let by_name = || {
+            let ending = entry.path().extension().unwrap_or_default();
+            name.rank.is_some() || ending == "pickle" || ending == "pkl"
+        };
+        let named = match probe(entry.path()) {
+            Probe::Snapshot => false,
+            // The debris of a crash: a rank must not vanish without a word.
+            Probe::CannotTell if by_name() => true,
+            Probe::CannotTell | Probe::Other => continue,
+        };
+        inputs.push(Input { path: entry.path().to_owned(), name, named });
     }
     if inputs.is_empty() {
         return Err(OpenError::NoSnapshots { folder: folder.to_owned(), files });
@@ -75,8 +82,21 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
     Ok(inputs)
 }
 
-fn probe(path: &Path) -> bool {
-    let Ok(file) = std::fs::File::open(path) else { return false };
+/// What a look at the beginning of a file says.
+enum Probe {
+    Snapshot,
+    Other,
+    /// It is empty or cannot be read.
+    CannotTell,
+}
+
+fn probe(path: &Path) -> Probe {
     let mut head = Vec::new();
-    file.take(PROBE_BYTES as u64).read_to_end(&mut head).is_ok() && looks_like_snapshot(&head)
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(PROBE_BYTES as u64).read_to_end(&mut head));
+    match read {
+        Err(_) | Ok(0) => Probe::CannotTell,
+        Ok(_) if looks_like_snapshot(&head) => Probe::Snapshot,
+        Ok(_) => Probe::Other,
+    }
 }

@@ -152,7 +152,7 @@ fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(&Cache, 
     Opened { path, name, bytes, snapshot, replays, from_cache: false }
 }
 
-/// Reads a stream that may block: chunk by chunk, no further than needed.
+/// Reads a stream that may block, chunk by chunk, to its end.
 fn read_stream(
     source: &mut dyn Read,
     path: &Path,

@@ -31,7 +31,7 @@ fn snapshots_are_found_by_content_and_ordered_by_run_step_and_rank() {
         ("run/iteration_5/rank2_memory_snapshot.pickle", None),
         ("run/log.txt", Some("step 1")),
         ("run/config.json", Some("{\"hidden\": 4096}")),
-        ("run/empty.pickle", Some("")),
+        ("run/empty.txt", Some("")),
         ("run/.hidden/rank0_memory_snapshot.pickle", None),
         ("another/snapshot_0.pickle", None),
     ]);
@@ -50,6 +50,23 @@ fn snapshots_are_found_by_content_and_ordered_by_run_step_and_rank() {
         ("run/iteration_20/rank10_memory_snapshot.pickle", Some(10), Some(20)),
     ];
     assert_eq!(names, expected.map(|(path, rank, step)| (path.to_owned(), rank, step)));
+}
+
+/// A rank whose dump was killed leaves 0 bytes. It is reported, not passed over.
+#[test]
+fn an_empty_rank_does_not_vanish() {
+    let folder =
+        folder(&[("rank0_memory_snapshot.pickle", None), ("rank1_memory_snapshot.pickle", Some(""))]);
+    let inputs = find(&[folder.path().to_owned()]).unwrap();
+    let results = open_each(&inputs, None, &(), drop);
+    assert!(results[0].is_ok());
+    assert!(
+        results[1]
+            .as_ref()
+            .unwrap_err()
+            .to_string()
+            .contains("rank1_memory_snapshot.pickle: the file is empty")
+    );
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn step(part: &str) -> Option<u64> {
 
 /// Steps, process ids and times differ between the ranks of a run, or between its steps.
 fn without_counters(part: &str) -> String {
-    let mut text = part.to_owned();
+    let mut text = part.strip_suffix("_exit").unwrap_or(part).to_owned();
     for word in ["iteration", "iter", "steps", "step", "pid", "time"] {
         if let Some((_, span)) = number_after(&text, word, &['-', '_']) {
             // What follows a point belongs to the number: `time1790000000.5`.
@@ -262,5 +262,9 @@ mod tests {
             group("verl/step7/torch_memory_rank6_pid1002.pickle")
         );
         assert_ne!(group("a/snapshot_0.pickle"), group("b/snapshot_0.pickle"));
+        assert_eq!(
+            group("out/iteration_10/rank0_memory_snapshot.pickle"),
+            group("out/iteration_11_exit/rank1_memory_snapshot.pickle")
+        );
     }
 }

@@ -313,3 +313,16 @@ fn other_things_are_described() {
     assert!(why(b"<html><img src='data:image/png;base64,AAAA'></html>").contains("only a picture"));
     assert!(why(b"\x80\x04\x95\x10").contains("damaged at byte 2"));
 }
+
+#[test]
+fn what_follows_the_end_is_mentioned_unless_it_is_padding() {
+    let file = pickle(&snapshot([] as [Record; 0], [[event("alloc", 512, 1)]]).into(), Dialect::Protocol(4));
+    let with = |rest: &[u8]| common::read(&[file.as_slice(), rest].concat()).unwrap().warnings;
+    assert_eq!(with(&[0; 3]), [""; 0], "trace_plot pads with zeros");
+    let expected = format!(
+        "{} bytes follow the end of the snapshot at byte {}; they are not read",
+        file.len(),
+        file.len()
+    );
+    assert_eq!(with(&file), [expected], "two snapshots in one file");
+}

@@ -3,18 +3,18 @@
 mod chart;
 mod findings;
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
 use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Counter, Counters, Gap, Moment, Peak, Replay, Status, Verdict, Weight, gap, growth, live_weights, spans,
-    user_frame,
+    Counter, Counters, Gap, Line, Moment, Peak, Replay, Status, Sum, Verdict, Weight, by_line, gap, growth,
+    live_weights, spans,
 };
 use vramscope_files::{Opened, find, open_each};
 use vramscope_snapshot::naming::RankKind;
-use vramscope_snapshot::{DeviceId, EventIdx, EventTable, Frame, Snapshot, StackId};
+use vramscope_snapshot::{DeviceId, EventIdx, EventTable, Snapshot, StackId};
 
 use crate::args::SummaryArgs;
 use crate::progress::Bar;
@@ -88,6 +88,7 @@ pub(crate) struct File {
     rank: Option<u64>,
     rank_kind: Option<&'static str>,
     step: Option<u64>,
+    oom: bool,
     group: String,
     from_cache: bool,
     warnings: Vec<String>,
@@ -206,6 +207,9 @@ struct OomJson {
     time_us: Option<i64>,
     requested: u64,
     device_free: u64,
+    /// Memory held from the driver when it happened.
+    reserved: i64,
+    largest_hole: u64,
 }
 
 impl File {
@@ -219,6 +223,7 @@ impl File {
             rank: rank.map(|(_, number)| number),
             rank_kind: name.rank.map(|(kind, _)| kind.label()),
             step: name.step,
+            oom: name.oom,
             group: name.group.clone(),
             from_cache: *from_cache,
             warnings: text::warnings(snapshot),
@@ -265,11 +270,16 @@ impl Device {
                 time_us: event.and_then(|event| events.time_us(event.index())),
             }
         };
-        let oom = replay.ooms().iter().map(|oom| OomJson {
-            event: oom.event.0,
-            time_us: events.time_us(oom.event.index()),
-            requested: oom.requested,
-            device_free: oom.device_free,
+        let oom = replay.ooms().iter().map(|oom| {
+            let state = replay.state(Moment::after(oom.event));
+            OomJson {
+                event: oom.event.0,
+                time_us: events.time_us(oom.event.index()),
+                requested: oom.requested,
+                device_free: oom.device_free,
+                reserved: state.counters.reserved,
+                largest_hole: state.largest_hole(),
+            }
         });
         let Verdict { status, estimated_bytes, notes } = replay.verdict().clone();
         let state = replay.state(replay.peak(Counter::Requested).at);
@@ -285,7 +295,7 @@ impl Device {
             events: replay.events(),
             allocations: replay.allocations().len(),
             segments: snapshot.segments_of(device).len(),
-            stacks: snapshot.stacks.len(),
+            stacks: stacks(snapshot, device),
             verdict: VerdictJson { status: status.name(), estimated_bytes, notes, kind: status },
             start: replay.counters(Moment::START).into(),
             end: replay.counters(replay.end()).into(),
@@ -433,24 +443,14 @@ impl Device {
 
 /// Live bytes by the user's own line, heaviest first, and what is left out.
 fn lines(snapshot: &Snapshot, weights: &[Weight]) -> (Vec<LineJson>, RestJson) {
-    let mut by_line: HashMap<Option<Frame>, (u64, u64, StackId)> = HashMap::new();
-    for weight in weights {
-        let line = by_line.entry(user_frame(snapshot, weight.stack)).or_insert((0, 0, weight.stack));
-        line.0 += weight.bytes;
-        line.1 += weight.count;
-    }
-    let mut lines: Vec<LineJson> = by_line
-        .into_iter()
-        .map(|(frame, (bytes, count, stack))| LineJson {
-            name: frame.map(|frame| snapshot.text(frame.name).to_owned()).unwrap_or_default(),
-            file: frame.map(|frame| snapshot.text(frame.file).to_owned()).unwrap_or_default(),
-            line: frame.map(|frame| frame.line).unwrap_or_default(),
-            bytes,
-            count,
-            label: text::place(snapshot, stack),
-        })
-        .collect();
-    lines.sort_by(|a, b| (b.bytes, &a.file, a.line, &a.name).cmp(&(a.bytes, &b.file, b.line, &b.name)));
+    let line = |(line, sum): (Option<Line>, Sum)| {
+        let label = text::line(line.as_ref());
+        let Line { file, line, name } =
+            line.unwrap_or(Line { file: String::new(), line: 0, name: String::new() });
+        LineJson { name, file, line, bytes: sum.bytes, count: sum.count, label }
+    };
+    let mut lines: Vec<LineJson> = by_line(snapshot, weights).into_iter().map(line).collect();
+    lines.sort_by_key(|line| Reverse(line.bytes));
     let rest = lines.split_off(lines.len().min(LINES));
     let rest = RestJson {
         lines: rest.len(),
@@ -486,11 +486,29 @@ fn phases(snapshot: &Snapshot, replay: &Replay) -> Vec<PhaseJson> {
     phases
 }
 
+/// Distinct stacks that a device's events, segments and blocks have.
+fn stacks(snapshot: &Snapshot, device: DeviceId) -> usize {
+    let mut seen = vec![false; snapshot.stacks.ids().len()];
+    let mut see = |stack: StackId| {
+        if stack.has_frames()
+            && let Some(seen) = seen.get_mut(stack.index())
+        {
+            *seen = true;
+        }
+    };
+    snapshot.trace(device).into_iter().flat_map(EventTable::iter).for_each(|event| see(event.stack));
+    for segment in snapshot.segments_of(device) {
+        see(segment.stack);
+        snapshot.blocks.of(segment).for_each(|block| see(block.stack));
+    }
+    seen.into_iter().filter(|seen| *seen).count()
+}
+
 /// The verdict in words.
-fn sentence(status: Status, estimated: u64) -> String {
+pub(crate) fn sentence(status: Status, estimated: u64) -> String {
     let about = match estimated {
         0 => String::new(),
-        bytes => format!("; sizes of {} are inferred", text::bytes(bytes as i64)),
+        bytes => format!("; sizes of blocks of {} in all are inferred", text::bytes(bytes as i64)),
     };
     let what = match status {
         Status::Exact => {

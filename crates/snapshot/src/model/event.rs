@@ -4,6 +4,8 @@
 //! action, address and size of a million events and nothing else. 29 bytes per event while one stream
 //! is used and no metadata is set; the other columns exist only from their first unusual value on.
 
+use hashbrown::HashSet;
+
 use super::{Column, DeviceId, MetaId, PoolId, StackId, StrId, StreamId};
 
 /// What an event did.
@@ -224,12 +226,39 @@ impl EventTable {
             .filter(|_| self.time_us.iter().all(|&time| time != Self::NO_TIME))
     }
 
-    /// Puts the events in the order of their times; those of the same time stay as they are.
-    pub(crate) fn sort_by_time(&mut self) {
-        let mut order: Vec<u32> = (0..self.len() as u32).collect();
-        order.sort_by_key(|&row| self.time_us[row as usize]);
+    /// Puts the events in the order of their times, if that makes more sense than the order they have;
+    /// those of the same time stay as they are. Says whether it did.
+    pub(crate) fn sort_by_time_if_better(&mut self) -> bool {
+        let order: Vec<u32> = (0..self.len() as u32).collect();
+        let mut by_time = order.clone();
+        by_time.sort_by_key(|&row| self.time_us[row as usize]);
+        if self.oddities_in_order(&by_time) >= self.oddities_in_order(&order) {
+            return false;
+        }
+        self.reorder(&by_time);
+        true
+    }
+
+    /// How often an order of the events allocates what is in use, or frees what is not.
+    fn oddities_in_order(&self, order: &[u32]) -> usize {
+        let mut open = HashSet::new();
+        let mut odd = 0;
+        for &row in order {
+            let addr = self.addr[row as usize];
+            let fits = match self.action[row as usize] {
+                Action::Alloc => open.insert(addr),
+                Action::FreeRequested => open.contains(&addr),
+                Action::FreeCompleted => open.remove(&addr),
+                _ => true,
+            };
+            odd += usize::from(!fits);
+        }
+        odd
+    }
+
+    fn reorder(&mut self, order: &[u32]) {
         let mut sorted = Self::default();
-        for row in order {
+        for &row in order {
             sorted.push(&self.get(row as usize));
         }
         *self = Self { reordered: true, ..sorted };

@@ -69,6 +69,11 @@ impl StackTable {
         self.fx.get(row as usize).copied()
     }
 
+    /// Every stack, the absent and the empty one included.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = StackId> + use<> {
+        (0..self.ends.len() as u32).map(StackId)
+    }
+
     /// Number of distinct stacks that have frames.
     pub fn len(&self) -> usize {
         self.ends.len() - 2

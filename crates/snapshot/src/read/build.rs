@@ -261,8 +261,9 @@ impl Build<'_> {
         traces.sort_by_key(|trace| trace.device);
         traces.dedup_by_key(|trace| trace.device);
         for Trace { device, events } in &mut traces {
-            if let Some((row, back)) = events.first_jump_back(JUMP_BACK_US) {
-                events.sort_by_time();
+            if let Some((row, back)) = events.first_jump_back(JUMP_BACK_US)
+                && events.sort_by_time_if_better()
+            {
                 self.snapshot.warnings.push(format!(
                     "device {device}: time went back by {back} µs at event {row}: was max_entries changed while recording? \
                      The events are put in the order of their times"

@@ -227,7 +227,11 @@ impl Reader {
                 let cut =
                     if pickle.has_partial_operation() { "inside an operation" } else { "after an operation" };
                 let kind = dialect(&pickle.machine);
-                Self::close(pickle.machine, pickle.offset, cut, kind, self.format, self.damage)
+                let warning = pickle.warning();
+                let mut snapshot =
+                    Self::close(pickle.machine, pickle.offset, cut, kind, self.format, self.damage)?;
+                snapshot.warnings.extend(warning);
+                Ok(snapshot)
             }
             State::Json(json) => Self::close(
                 json.machine,

@@ -12,11 +12,20 @@ pub(super) struct PickleReader {
     pending: Vec<u8>,
     /// Bytes parsed so far.
     pub(super) offset: u64,
+    /// Bytes after the end, and whether any is more than padding.
+    after_end: u64,
+    more_than_padding: bool,
 }
 
 impl PickleReader {
     pub(super) fn new() -> Self {
-        Self { machine: Machine::new(), pending: Vec::new(), offset: 0 }
+        Self {
+            machine: Machine::new(),
+            pending: Vec::new(),
+            offset: 0,
+            after_end: 0,
+            more_than_padding: false,
+        }
     }
 
     /// Bytes of an operation whose end has not arrived.
@@ -26,6 +35,10 @@ impl PickleReader {
 
     /// Parses as much as there is.
     pub(super) fn feed(&mut self, mut chunk: &[u8]) -> Result<(), Fault> {
+        if self.machine.done {
+            self.note_rest(chunk);
+            return Ok(());
+        }
         // Join the kept bytes with ever larger pieces of the chunk until the operation is complete:
         // each byte is copied a constant number of times, however small the chunks are.
         let mut piece = 64;
@@ -53,9 +66,30 @@ impl PickleReader {
         }
         if self.pending.is_empty() && !self.machine.done {
             let used = self.run(chunk)?;
-            self.pending.extend_from_slice(chunk.get(used..).unwrap_or_default());
+            let rest = chunk.get(used..).unwrap_or_default();
+            match self.machine.done {
+                true => self.note_rest(rest),
+                false => self.pending.extend_from_slice(rest),
+            }
+        } else if self.machine.done {
+            self.note_rest(chunk);
         }
         Ok(())
+    }
+
+    fn note_rest(&mut self, rest: &[u8]) {
+        self.after_end += rest.len() as u64;
+        self.more_than_padding |= rest.iter().any(|&byte| byte != 0);
+    }
+
+    /// What is to be said about bytes after the end, if they are more than padding.
+    pub(super) fn warning(&self) -> Option<String> {
+        self.more_than_padding.then(|| {
+            format!(
+                "{} bytes follow the end of the snapshot at byte {}; they are not read",
+                self.after_end, self.offset
+            )
+        })
     }
 
     /// Runs the complete operations of `input` and says how many bytes they are.
