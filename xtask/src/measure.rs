@@ -38,7 +38,7 @@ pub(crate) struct Measurement {
 const CHUNK: usize = 1 << 19;
 
 pub(crate) fn run(stage: Stage, file: &Path, runs: u32) -> anyhow::Result<()> {
-    let inputs = find(&[file.to_owned()])?;
+    let (inputs, _) = find(&[file.to_owned()]);
     let input = inputs.first().context("no input")?;
     let mut events = 0;
     let (best, peak_bytes) = match stage {

@@ -394,6 +394,7 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Print JSON, described in docs/json.md
     #[arg(long)]

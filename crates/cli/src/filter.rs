@@ -102,7 +102,10 @@ struct Filter {
 impl Subject {
     /// Opens one file and chooses the device.
     pub(crate) fn open(path: &PathBuf, filter: &FilterArgs, cache: &CacheArgs) -> anyhow::Result<Self> {
-        let inputs = find(std::slice::from_ref(path))?;
+        let (inputs, errors) = find(std::slice::from_ref(path));
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error.into());
+        }
         let [input] = inputs.as_slice() else {
             let names: Vec<_> =
                 inputs.iter().take(8).map(|input| format!("\n  {}", input.path.display())).collect();

@@ -19,13 +19,16 @@ const BYTES: i64 = 8 << 20;
 const LINES: usize = 3;
 
 pub(crate) fn run(args: &RanksArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let inputs = find(&args.paths)?;
+    let (inputs, errors) = find(&args.paths);
     let cache = args.output.cache.cache();
     let bar = Bar::new(&inputs);
     let results = open_each(&inputs, cache.as_ref(), &bar, |opened| Rank::new(&opened));
     drop(bar);
     let mut ranks = Vec::new();
-    let mut failed = false;
+    let mut failed = !errors.is_empty();
+    for error in &errors {
+        text::complain(&error.to_string());
+    }
     for (input, result) in inputs.iter().zip(results) {
         match result {
             Ok(Some(rank)) => ranks.push(rank),

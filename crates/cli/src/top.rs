@@ -42,23 +42,24 @@ pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     if let Some(verdict) = subject.verdict() {
         writeln!(out, "  {verdict}")?;
     }
-    writeln!(
-        out,
-        "\n  {:>10}  {:>10}  {:>10}  {:>9}  {:>10}  {:>10}",
-        "at peak", "largest", "total", "count", "lifetime", "churn"
-    )?;
-    let room = text::columns().saturating_sub(74).max(24);
+    let headings = ["at peak", "largest", "total", "count", "lifetime", "churn"];
+    // On a narrow screen what explains the ranking least goes.
+    let columns = if text::columns() >= 110 { 6 } else { 4 };
+    let headings: Vec<_> = headings.iter().take(columns).map(|heading| format!("{heading:>10}")).collect();
+    writeln!(out, "\n  {}", headings.join("  "))?;
+    let room = text::columns().saturating_sub(12 * columns + 4).max(20);
     let line = |row: &Row| {
         let bytes = |bytes: u64| text::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
-        format!(
-            "  {:>10}  {:>10}  {:>10}  {:>9}  {:>10}  {:>10}",
+        let cells = [
             bytes(row.at_peak),
             bytes(row.largest),
             bytes(row.total),
             text::count(row.count),
             text::count(row.lifetime),
-            bytes(row.churn)
-        )
+            bytes(row.churn),
+        ];
+        let cells: Vec<_> = cells.iter().take(columns).map(|cell| format!("{cell:>10}")).collect();
+        format!("  {}", cells.join("  "))
     };
     for row in &rows {
         writeln!(out, "{}  {}", line(row), text::fit(&label(&subject, args.of, row), room))?;
@@ -67,7 +68,9 @@ pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
         writeln!(out, "{}  {} more", line(&rest), text::count((all - rows.len()) as u64))?;
     }
     writeln!(out, "{}  all", line(&total))?;
-    writeln!(out, "\n  lifetime: events lived, of all together; churn: bytes that were freed again")?;
+    if columns == 6 {
+        writeln!(out, "\n  lifetime: events lived, of all together; churn: bytes that were freed again")?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

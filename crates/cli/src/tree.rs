@@ -158,7 +158,7 @@ impl Printer<'_> {
         let share = bytes as f64 / self.tree.root().bytes.max(1) as f64 * 100.0;
         let count = count.map(text::count).unwrap_or_default();
         let indent = "  ".repeat(depth);
-        let room = text::columns().saturating_sub(31 + indent.len()).max(24);
+        let room = text::columns().saturating_sub(32 + indent.len()).max(16);
         let shown = text::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
         writeln!(out, "  {shown:>10}  {share:>5.1}%  {count:>7}  {indent}{}", text::fit_end(name, room))
     }

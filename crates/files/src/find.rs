@@ -28,19 +28,23 @@ impl Input {
 }
 
 /// The inputs that paths stand for. A folder stands for every snapshot below it, found by content;
-/// its files are ordered by run, step and rank. A file stands for itself, whatever it contains.
-pub fn find(paths: &[PathBuf]) -> Result<Vec<Input>, OpenError> {
+/// its files are ordered by run, step and rank. A file stands for itself, whatever it contains. Folders
+/// without any snapshot come back as errors, beside what the other paths stand for.
+pub fn find(paths: &[PathBuf]) -> (Vec<Input>, Vec<OpenError>) {
     let mut inputs = Vec::new();
+    let mut errors = Vec::new();
     for path in paths {
         if path == Path::new("-") || !path.is_dir() {
             let name = naming::name(&path.to_string_lossy());
             inputs.push(Input { path: path.clone(), name, named: true });
             continue;
         }
-        let found = in_folder(path)?;
-        inputs.extend(found);
+        match in_folder(path) {
+            Ok(found) => inputs.extend(found),
+            Err(error) => errors.push(error),
+        }
     }
-    Ok(inputs)
+    (inputs, errors)
 }
 
 fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {

@@ -33,7 +33,7 @@ impl Place {
     }
 
     fn open(&self) -> Opened {
-        let inputs = find(&[self.file()]).unwrap();
+        let inputs = find(&[self.file()]).0;
         open(&inputs[0], Some(&self.cache), &()).unwrap()
     }
 
@@ -108,7 +108,7 @@ fn the_oldest_entries_make_room() {
     for copy in 0..4 {
         let path = place.folder.path().join(format!("copy{copy}.pickle"));
         fs::copy(place.file(), &path).unwrap();
-        open(&find(&[path]).unwrap()[0], Some(&cache), &()).unwrap();
+        open(&find(&[path]).0[0], Some(&cache), &()).unwrap();
     }
     let total: u64 = place.entries().iter().map(|path| path.metadata().unwrap().len()).sum();
     assert!(total <= size * 5 / 2, "{total} bytes are kept");
@@ -120,7 +120,7 @@ fn a_cache_that_cannot_be_written_changes_nothing() {
     let place = Place::new();
     fs::write(place.folder.path().join("file"), "in the way").unwrap();
     let cache = Cache::in_folder(place.folder.path().join("file/cache"));
-    let input = &find(&[place.file()]).unwrap()[0];
+    let input = &find(&[place.file()]).0[0];
     assert!(!open(input, Some(&cache), &()).unwrap().from_cache);
     assert!(!open(input, Some(&cache), &()).unwrap().from_cache);
 }
@@ -129,7 +129,7 @@ fn a_cache_that_cannot_be_written_changes_nothing() {
 fn small_files_are_not_worth_it() {
     let place = Place::new();
     let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings/mempool.pickle.xz");
-    let input = &find(&[recording]).unwrap()[0];
+    let input = &find(&[recording]).0[0];
     open(input, Some(&place.cache), &()).unwrap();
     assert!(place.entries().is_empty());
 }

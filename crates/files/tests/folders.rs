@@ -35,7 +35,7 @@ fn snapshots_are_found_by_content_and_ordered_by_run_step_and_rank() {
         ("run/.hidden/rank0_memory_snapshot.pickle", None),
         ("another/snapshot_0.pickle", None),
     ]);
-    let found = find(&[folder.path().to_owned()]).unwrap();
+    let found = find(&[folder.path().to_owned()]).0;
     let names: Vec<_> = found
         .iter()
         .map(|input| {
@@ -57,7 +57,7 @@ fn snapshots_are_found_by_content_and_ordered_by_run_step_and_rank() {
 fn an_empty_rank_does_not_vanish() {
     let folder =
         folder(&[("rank0_memory_snapshot.pickle", None), ("rank1_memory_snapshot.pickle", Some(""))]);
-    let inputs = find(&[folder.path().to_owned()]).unwrap();
+    let inputs = find(&[folder.path().to_owned()]).0;
     let results = open_each(&inputs, None, &(), drop);
     assert!(results[0].is_ok());
     assert!(
@@ -76,7 +76,7 @@ fn all_ranks_are_read_and_come_in_order() {
         let name = format!("rank{rank}_memory_snapshot.pickle");
         fs::write(folder.path().join(&name), recording(&format!("{name}.xz"))).unwrap();
     }
-    let inputs = find(&[folder.path().to_owned()]).unwrap();
+    let inputs = find(&[folder.path().to_owned()]).0;
     let ranks = open_each(&inputs, None, &(), |opened| (opened.name.rank, opened.replays[0].events()));
     let ranks: Vec<_> = ranks.into_iter().map(Result::unwrap).collect();
     let numbers: Vec<_> = ranks.iter().map(|(rank, _)| rank.unwrap()).collect();
@@ -87,7 +87,7 @@ fn all_ranks_are_read_and_come_in_order() {
 #[test]
 fn a_folder_without_snapshots_says_so() {
     let folder = folder(&[("notes.txt", Some("nothing here")), ("trace.json", Some("[{\"ph\": \"X\"}]"))]);
-    let error = find(&[folder.path().to_owned()]).unwrap_err().to_string();
+    let error = find(&[folder.path().to_owned()]).1[0].to_string();
     assert!(error.contains("no memory snapshot among 2 files"), "{error}");
     assert!(error.contains("_record_memory_history"), "and how to record one: {error}");
 }
@@ -95,7 +95,7 @@ fn a_folder_without_snapshots_says_so() {
 #[test]
 fn a_file_that_is_named_is_taken_as_it_is() {
     let missing = PathBuf::from("no/such/file.pickle");
-    let inputs = find(std::slice::from_ref(&missing)).unwrap();
+    let inputs = find(std::slice::from_ref(&missing)).0;
     assert_eq!(inputs[0].path, missing);
     let results = open_each(&inputs, None, &(), drop);
     assert!(results[0].as_ref().unwrap_err().to_string().starts_with("no/such/file.pickle: No such file"));

@@ -311,7 +311,11 @@ fn other_things_are_described() {
     assert!(why(br#"{"traceEvents": []}"#).contains("a dictionary with the keys `traceEvents`"));
     assert!(why(b"[1, 2]").contains("a list, but not of segments"));
     assert!(why(b"<html><img src='data:image/png;base64,AAAA'></html>").contains("only a picture"));
-    assert!(why(b"\x80\x04\x95\x10").contains("damaged at byte 2"));
+    assert!(why(b"\x80\x04}\x94.").contains("it holds nothing"));
+    assert!(why(b"\x80\x04}\x94\xff").contains("damaged at byte 4: unknown pickle opcode 0xff"));
+    // A cut so early that nothing is complete is no error: nothing is what is intact.
+    let cut = common::read(b"\x80\x04\x95\x10").unwrap();
+    assert!(cut.is_empty() && cut.damage.is_some());
 }
 
 #[test]

@@ -21,14 +21,13 @@ use crate::progress::Bar;
 use crate::text;
 
 pub(crate) fn run(args: &SummaryArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let inputs = find(&args.paths)?;
+    let (inputs, mut errors) = find(&args.paths);
     let cache = args.output.cache.cache();
     let bar = Bar::new(&inputs);
     let results = open_each(&inputs, cache.as_ref(), &bar, |opened| File::new(&opened));
     drop(bar);
 
     let mut files = Vec::new();
-    let mut errors = Vec::new();
     let mut others = 0;
     for (input, result) in inputs.iter().zip(results) {
         match result {
@@ -92,6 +91,8 @@ pub(crate) struct File {
     group: String,
     from_cache: bool,
     warnings: Vec<String>,
+    #[serde(skip)]
+    is_damaged: bool,
     devices: Vec<Device>,
 }
 
@@ -227,6 +228,7 @@ impl File {
             group: name.group.clone(),
             from_cache: *from_cache,
             warnings: text::warnings(snapshot),
+            is_damaged: snapshot.damage.is_some(),
             devices: replays.iter().map(|replay| Device::new(snapshot, replay)).collect(),
         }
     }
@@ -246,7 +248,9 @@ impl File {
             write!(out, " · step {step}")?;
         }
         writeln!(out)?;
-        if self.devices.is_empty() {
+        if self.devices.is_empty() && self.is_damaged {
+            writeln!(out, "  truncated: the file is cut before its first event or segment is complete")?;
+        } else if self.devices.is_empty() {
             writeln!(out, "  nothing was allocated on any device while recording")?;
         }
         for device in &self.devices {

@@ -38,8 +38,8 @@ pub(super) fn build(top: Option<Value>, objects: &Objects, tables: Tables) -> Re
         {
             build.segment_list(top, None);
         }
+        Some(Value::EmptyDict { .. }) | None => return Err(ReadError::NothingIntact),
         Some(top) => return Err(build.not_a_snapshot(top)),
-        None => return Err(ReadError::NothingIntact),
     }
     Ok(build.finish())
 }
@@ -101,7 +101,6 @@ impl Build<'_> {
 
     fn not_a_snapshot(&self, top: Value) -> ReadError {
         let what = match top {
-            Value::EmptyDict { .. } => "an empty dictionary".to_owned(),
             Value::List(_) | Value::Stack { .. } => "a list, but not of segments".to_owned(),
             Value::Tuple(_) | Value::Pair(_) => "a tuple".to_owned(),
             Value::Str(text) => format!("the text \"{}\"", shortened(self.tables.strings.table.get(text))),

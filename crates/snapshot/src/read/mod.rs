@@ -62,8 +62,8 @@ pub enum ReadError {
         /// What is wrong there.
         reason: String,
     },
-    /// Cut before anything was complete.
-    #[error("cut off before its first event or segment is complete. Copy or record the file again")]
+    /// There is no value at all.
+    #[error("not a memory snapshot: it holds nothing")]
     NothingIntact,
 }
 
@@ -246,10 +246,12 @@ impl Reader {
                     return Err(ReadError::OtherFormat(sniff::HTML_WITHOUT_SNAPSHOT.into()));
                 }
                 let complete = html.is_complete();
-                let mut snapshot = inner.finish()?;
-                if !complete && snapshot.damage.is_none() && snapshot.is_empty() {
-                    return Err(ReadError::NothingIntact);
-                }
+                let mut snapshot = match inner.finish() {
+                    Err(ReadError::Empty) if !complete => {
+                        Self::nothing("the page ends before the snapshot inside it")
+                    }
+                    result => result?,
+                };
                 snapshot.format = format!("{}, {}", self.format.join(", "), snapshot.format);
                 Ok(snapshot)
             }
@@ -263,9 +265,7 @@ impl Reader {
                 drop(packed);
                 let done = inner.is_done();
                 let mut snapshot = match (inner.finish(), &broken) {
-                    (Err(ReadError::Empty | ReadError::NothingIntact), Some(reason)) => {
-                        return Err(ReadError::Damaged { offset: 0, reason: reason.clone() });
-                    }
+                    (Err(ReadError::Empty), Some(reason)) => Self::nothing(reason),
                     (result, _) => result?,
                 };
                 if let (Some(reason), Some(damage), false) = (broken, &mut snapshot.damage, done) {
@@ -278,6 +278,11 @@ impl Reader {
         }
     }
 
+    /// What is left of a file that is cut before anything inside it.
+    fn nothing(reason: &str) -> Snapshot {
+        Snapshot { damage: Some(Damage { offset: 0, reason: reason.to_owned() }), ..Snapshot::default() }
+    }
+
     fn close(
         machine: Machine,
         offset: u64,
@@ -287,16 +292,20 @@ impl Reader {
         damage: Option<Damage>,
     ) -> Result<Snapshot, ReadError> {
         let done = machine.done;
+        let is_cut = !done && damage.is_none();
         let (top, objects, tables) = machine.into_top();
         let damage =
             damage.or_else(|| (!done).then(|| Damage { offset, reason: format!("the file ends {cut}") }));
         let result = build::build(top, &objects, tables);
         let mut snapshot = match (result, &damage) {
+            // A cut so early that nothing is complete leaves nothing, which is no error.
+            (Ok(snapshot), _) if is_cut => snapshot,
+            (Err(ReadError::NothingIntact), _) if is_cut => Snapshot::default(),
             (Ok(snapshot), Some(damage)) if snapshot.is_empty() => {
                 let Damage { offset, reason } = damage.clone();
                 return Err(ReadError::Damaged { offset, reason });
             }
-            (Err(_), Some(Damage { offset, reason })) => {
+            (Err(_), Some(Damage { offset, reason })) if !is_cut => {
                 return Err(ReadError::Damaged { offset: *offset, reason: reason.clone() });
             }
             (result, _) => result?,
