@@ -32,8 +32,10 @@ pub(crate) enum Command {
     Top(Box<TopArgs>),
     Diff(Box<DiffArgs>),
     Ranks(Box<RanksArgs>),
+    Segments(Box<SegmentsArgs>),
     Events(Box<EventsArgs>),
     Flame(Box<FlameArgs>),
+    Doctor(DoctorArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -100,6 +102,45 @@ pub(crate) struct RanksArgs {
     /// Folders or files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The allocator's map at a moment: segments, what pins each, and the holes in it
+#[derive(Debug, ClapArgs)]
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
+  vramscope segments snapshot.pickle
+  vramscope segments snapshot.pickle --at oom --limit 50
+  vramscope segments snapshot.pickle --pool 1,0 --json"))]
+pub(crate) struct SegmentsArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// The moment
+    #[arg(long, value_name = "MOMENT", default_value = "peak:reserved")]
+    pub(crate) at: MomentSpec,
+    /// Show at most N segments, those with most free first (default: 20 as text, all as JSON)
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Is this recording any good, and how to record a better one
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope doctor snapshot.pickle")]
+pub(crate) struct DoctorArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// Which device, if the file has several (default: the one with the longest trace)
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
+    pub(crate) device: Option<i32>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -166,6 +166,14 @@ impl Subject {
             && pool.is_none_or(|pool| self.snapshot().pool(event.pool) == Some(pool))
     }
 
+    /// Whether a segment passes the filters.
+    pub(crate) fn keeps_segment(&self, pool: Option<Pool>, stream: u64, size: u64) -> bool {
+        let Filter { stream: wanted_stream, pool: wanted_pool, min_size, .. } = &self.filter;
+        size >= *min_size
+            && wanted_stream.is_none_or(|wanted| wanted == stream)
+            && wanted_pool.is_none_or(|wanted| pool == Some(wanted))
+    }
+
     /// What each stack weighs, as it was asked for: at a moment, or over a stretch.
     pub(crate) fn weights(&self, weigh: &WeighArgs) -> anyhow::Result<Weighed> {
         let replay = self.replay();

@@ -4,12 +4,14 @@ mod args;
 mod at;
 mod demo;
 mod diff;
+mod doctor;
 mod events;
 mod filter;
 mod flame;
 mod moment;
 mod progress;
 mod ranks;
+mod segments;
 mod summary;
 mod text;
 mod top;
@@ -46,6 +48,8 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Flame(flame) => flame::run(flame, out),
         Command::Diff(diff) => diff::run(diff, out),
         Command::Ranks(ranks) => ranks::run(ranks, out),
+        Command::Segments(segments) => segments::run(segments, out),
+        Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),
         Command::Demo(demo) => demo::run(demo, out),
         Command::Completions(args) => {

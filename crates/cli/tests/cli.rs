@@ -406,6 +406,41 @@ fn events_stream_and_filter() {
     assert!(error.contains("there is no action \"malloc\"; there are: alloc,"), "{error}");
 }
 
+/// Segments, blocks and holes add up to the counters at that moment.
+#[test]
+fn the_map_adds_up() {
+    for name in EXACT {
+        let path = recording(&format!("{name}.pickle.xz"));
+        for at in ["peak", "end", "peak:reserved"] {
+            let map = json(&["segments", &path, "--at", at]);
+            let segments = map["segments"].as_array().unwrap();
+            let sum = |list: &Value, field: &str| -> u64 {
+                list.as_array().unwrap().iter().map(|entry| entry[field].as_u64().unwrap()).sum()
+            };
+            let size: u64 = segments.iter().map(|segment| segment["size"].as_u64().unwrap()).sum();
+            let blocks: u64 = segments.iter().map(|segment| sum(&segment["blocks"], "size")).sum();
+            let holes: u64 = segments.iter().map(|segment| sum(&segment["holes"], "size")).sum();
+            assert_eq!(Value::from(size), map["reserved"], "{name} at {at}");
+            assert_eq!(Value::from(blocks), map["active"], "{name} at {at}");
+            assert_eq!(size, blocks + holes, "{name} at {at}");
+        }
+    }
+    let printed =
+        text(&vramscope(&["segments", &recording("cudagraph_pools.pickle.xz"), "--at", "end"]).stdout);
+    assert!(printed.contains("(3, 0) · 0x"), "pools by name: {printed}");
+}
+
+#[test]
+fn the_doctor_knows_what_is_missing() {
+    let doctor = |name: &str| text(&vramscope(&["doctor", &recording(&format!("{name}.pickle.xz"))]).stdout);
+    assert!(doctor("llama_python").contains("✓ exact"));
+    assert!(doctor("ring_buffer").contains("_record_memory_history(max_entries="));
+    assert!(doctor("context_state").contains("context=None or context=\"state\""));
+    assert!(doctor("context_alloc").contains("frees carry the stack of their allocation"));
+    assert!(doctor("late_start").contains("Start recording before the first tensor"));
+    assert!(doctor("mempool").contains("record_function(\"forward\")"));
+}
+
 #[test]
 fn completions_and_the_manual_name_every_verb() {
     let completions = text(&vramscope(&["completions", "bash"]).stdout);

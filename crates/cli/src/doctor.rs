@@ -1,0 +1,194 @@
+//! `vramscope doctor`: is this recording any good, and how to record a better one.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use vramscope_analysis::Status;
+use vramscope_snapshot::{Action, EventTable, StackId};
+
+use crate::args::DoctorArgs;
+use crate::filter::{FilterArgs, Subject};
+use crate::summary::sentence;
+use crate::text;
+
+pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let filter = FilterArgs { device: args.device, ..FilterArgs::default() };
+    let subject = Subject::open(&args.path, &filter, &args.output.cache)?;
+    let checks = checks(&subject);
+    if args.output.json {
+        let report =
+            Report { schema: "vramscope/doctor/1", device: subject.replay().device().0, checks: &checks };
+        serde_json::to_writer(&mut *out, &report)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
+    for check in &checks {
+        writeln!(out, "\n  {} {}", if check.ok { "✓" } else { "!" }, check.what)?;
+        for note in &check.notes {
+            writeln!(out, "      {}", text::printable(note))?;
+        }
+        if let Some(advice) = &check.advice {
+            for line in advice.lines() {
+                writeln!(out, "      > {line}")?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    device: i32,
+    checks: &'a [Check],
+}
+
+/// One thing that was looked at.
+#[derive(Serialize)]
+struct Check {
+    ok: bool,
+    what: String,
+    notes: Vec<String>,
+    /// Lines of Python, or what else to do.
+    advice: Option<String>,
+}
+
+impl Check {
+    fn good(what: impl Into<String>) -> Self {
+        Self { ok: true, what: what.into(), notes: Vec::new(), advice: None }
+    }
+
+    fn bad(what: impl Into<String>, advice: &str) -> Self {
+        Self { ok: false, what: what.into(), notes: Vec::new(), advice: Some(advice.to_owned()) }
+    }
+}
+
+fn checks(subject: &Subject) -> Vec<Check> {
+    let none = EventTable::default();
+    let events = subject.snapshot().trace(subject.replay().device()).unwrap_or(&none);
+    let mut checks = vec![history(subject)];
+    checks.extend(stacks(subject, events));
+    checks.push(times(events));
+    checks.push(annotations(subject));
+    checks
+}
+
+/// Is the history complete?
+fn history(subject: &Subject) -> Check {
+    let verdict = subject.replay().verdict();
+    let what = sentence(verdict.status, verdict.estimated_bytes);
+    let advice = match verdict.status {
+        Status::Exact => return Check::good(what),
+        Status::LateStart => {
+            "Start recording before the first tensor is made, at the top of the script:\n\
+             torch.cuda.memory._record_memory_history()"
+        }
+        Status::RingOverflow => {
+            "Keep more of the history, or record a shorter part of the run:\n\
+             torch.cuda.memory._record_memory_history(max_entries=10_000_000)"
+        }
+        Status::EventsSkipped => {
+            "Record all actions: leave skip_actions out:\ntorch.cuda.memory._record_memory_history()"
+        }
+        Status::SettingsChanged => {
+            "Set the allocator once, before the program starts:\nPYTORCH_CUDA_ALLOC_CONF=... python train.py"
+        }
+        Status::Truncated => {
+            "The file was cut while it was written or copied. Compare its size with the original; dump before the \
+             process is killed:\ntorch.cuda.memory._dump_snapshot(\"snapshot.pickle\")"
+        }
+        Status::StateOnly => {
+            "Record the history too; enabled=\"state\" or None keeps none:\n\
+             torch.cuda.memory._record_memory_history(enabled=\"all\")"
+        }
+    };
+    let mut check = Check::bad(what, advice);
+    check.notes.clone_from(&verdict.notes);
+    check
+}
+
+/// Does the file say where memory was allocated?
+fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
+    let (mut allocs, mut absent, mut empty, mut frees, mut same) =
+        (0_usize, 0_usize, 0_usize, 0_usize, 0_usize);
+    for (row, event) in events.iter().enumerate() {
+        match event.action {
+            Action::Alloc => {
+                allocs += 1;
+                absent += usize::from(event.stack == StackId::ABSENT);
+                empty += usize::from(event.stack == StackId::EMPTY);
+            }
+            Action::FreeRequested => {
+                let event_idx = vramscope_snapshot::EventIdx::from_index(row);
+                if let Some(index) = subject.replay().allocation_of(event_idx) {
+                    frees += 1;
+                    same += usize::from(subject.replay().allocation(index).stack == event.stack);
+                }
+            }
+            _ => {}
+        }
+    }
+    if allocs == 0 {
+        return Vec::new();
+    }
+    let share = |part: usize| format!("{:.0}%", part as f64 / allocs as f64 * 100.0);
+    let mut checks = Vec::new();
+    if absent == allocs {
+        checks.push(Check::bad(
+            "no allocation has a stack: recorded with context=None or context=\"state\"",
+            "torch.cuda.memory._record_memory_history(context=\"all\")",
+        ));
+        return checks;
+    }
+    let mut check =
+        Check::good(format!("{} of the allocations have a stack", share(allocs - absent - empty)));
+    if empty * 20 > allocs {
+        check.ok = false;
+        check.notes.push(format!(
+            "{} have an empty one: they were made on threads without Python frames, such as autograd's",
+            share(empty)
+        ));
+        check.advice = Some(
+            "C++ frames show what they are, at the price of larger files and slower dumps:\n\
+             torch.cuda.memory._record_memory_history(stacks=\"all\")"
+                .into(),
+        );
+    }
+    checks.push(check);
+    if frees > 0 && same == frees && absent == 0 {
+        checks.push(Check::bad(
+            "frees carry the stack of their allocation (context=\"alloc\"): where memory is freed is not known",
+            "torch.cuda.memory._record_memory_history(context=\"all\")",
+        ));
+    }
+    checks
+}
+
+fn times(events: &EventTable) -> Check {
+    match (events.is_empty(), events.time_us(0)) {
+        (true, _) => Check::bad("there are no events", "torch.cuda.memory._record_memory_history()"),
+        (false, Some(first)) => {
+            let last = events.time_us(events.len() - 1).unwrap_or(first);
+            let seconds = (last - first) as f64 / 1e6;
+            Check::good(format!("{} over {seconds:.3} s", text::plural(events.len(), "event")))
+        }
+        (false, None) => Check::bad(
+            "events have no times: this writer has no clock (NPU, PyTorch before 2.2)",
+            "Moments are named by their event number: --event N",
+        ),
+    }
+}
+
+fn annotations(subject: &Subject) -> Check {
+    let found = vramscope_analysis::spans(subject.snapshot(), subject.replay().device()).len();
+    if found > 0 {
+        return Check::good(format!("{} mark phases of the program", text::plural(found, "annotation")));
+    }
+    Check::bad(
+        "no annotations: phases such as forward and backward cannot be told apart",
+        "with torch.profiler.record_function(\"forward\"):\n    ...\n\
+         # on other threads too: _record_memory_history(global_record_annotations=True)",
+    )
+}
