@@ -151,6 +151,11 @@ impl Replay {
         self.timeline.counters(&self.source(), at)
     }
 
+    /// The four counters after every event, in order.
+    pub fn all_counters(&self) -> impl Iterator<Item = Counters> + '_ {
+        self.timeline.all(self.source())
+    }
+
     /// The least and the greatest of each counter from one moment to another, both included.
     pub fn extremes(&self, from: Moment, to: Moment) -> (Counters, Counters) {
         self.timeline.extremes(&self.source(), from, to)

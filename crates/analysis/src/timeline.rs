@@ -188,6 +188,16 @@ impl Timeline {
         self.live_sets.push((at, self.live.len()));
     }
 
+    /// The counters after every event, in order.
+    pub(crate) fn all(&self, source: Source<'_>) -> impl Iterator<Item = Counters> {
+        let mut counters = self.start;
+        let mut lost = 0;
+        (0..source.links.len()).map(move |row| {
+            counters = source.step(counters, row, &mut lost);
+            counters
+        })
+    }
+
     /// The counters at a moment.
     pub(crate) fn counters(&self, source: &Source<'_>, at: Moment) -> Counters {
         let row = at.0 as usize;

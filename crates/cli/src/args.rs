@@ -35,6 +35,7 @@ pub(crate) enum Command {
     Segments(Box<SegmentsArgs>),
     Events(Box<EventsArgs>),
     Flame(Box<FlameArgs>),
+    Export(Box<ExportArgs>),
     Doctor(DoctorArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
@@ -128,6 +129,69 @@ pub(crate) struct SegmentsArgs {
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Tables for other tools: CSV, JSON lines, Arrow, Parquet; or a trace for Perfetto
+///
+/// The tables and their columns are described in docs/tables.md.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
+  vramscope export snapshot.pickle --table allocations --format parquet -o allocations.parquet
+  duckdb -c \"select max(requested) from 'events.parquet'\"
+  vramscope export snapshot.pickle --table frames --format csv | head
+  vramscope export snapshot.pickle --format perfetto -o trace.json    # open in ui.perfetto.dev"))]
+pub(crate) struct ExportArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// Which table
+    #[arg(long, value_enum, default_value_t = Table::Allocations)]
+    pub(crate) table: Table,
+    /// The format
+    #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
+    pub(crate) format: ExportFormat,
+    /// Write to a file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output_file: Option<PathBuf>,
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Table {
+    /// The life of every block
+    Allocations,
+    /// The trace, with the counters after each event
+    Events,
+    /// Frames of each stack, innermost first
+    Stacks,
+    /// Lines of the program
+    Frames,
+    /// Memory held from the driver at the end
+    Segments,
+    /// record_function spans
+    Annotations,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Comma-separated values with a header
+    Csv,
+    /// One JSON object per line
+    Jsonl,
+    /// Arrow IPC file
+    Arrow,
+    /// Parquet
+    Parquet,
+    /// Chrome trace JSON: counters, phases, out-of-memory marks, and allocations that pass the filters
+    Perfetto,
 }
 
 /// Is this recording any good, and how to record a better one

@@ -1,38 +1,23 @@
 //! `vramscope flame`: the call tree for other tools, or as a picture.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use serde_json::json;
 use vramscope_analysis::{CallTree, Direction, Place};
 use vramscope_snapshot::{FrameId, StackId};
 
 use crate::args::{FlameArgs, FlameFormat};
 use crate::filter::{Subject, Weighed};
-use crate::text;
+use crate::{output, text};
 
 pub(crate) fn run(args: &FlameArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let subject = Subject::open(&args.path, &args.filter, &args.cache)?;
     let weighed = subject.weights(&args.weigh)?;
-    let Some(path) = &args.output_file else {
-        write(args.format, &subject, &weighed, out)?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let mut options = File::options();
-    options.write(true).create(true).truncate(true);
-    if !args.force {
-        options.create_new(true);
-    }
-    let file = options.open(path).with_context(|| match path.exists() {
-        true => format!("{}: not overwritten; --force does", path.display()),
-        false => path.display().to_string(),
+    output::write_to(args.output_file.as_deref(), args.force, out, |out| {
+        write(args.format, &subject, &weighed, out)
     })?;
-    let mut file = BufWriter::new(file);
-    write(args.format, &subject, &weighed, &mut file)?;
-    file.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 

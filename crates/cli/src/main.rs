@@ -6,9 +6,11 @@ mod demo;
 mod diff;
 mod doctor;
 mod events;
+mod export;
 mod filter;
 mod flame;
 mod moment;
+mod output;
 mod progress;
 mod ranks;
 mod segments;
@@ -49,6 +51,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Diff(diff) => diff::run(diff, out),
         Command::Ranks(ranks) => ranks::run(ranks, out),
         Command::Segments(segments) => segments::run(segments, out),
+        Command::Export(export) => export::run(export, out),
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),
         Command::Demo(demo) => demo::run(demo, out),

@@ -451,3 +451,44 @@ fn completions_and_the_manual_name_every_verb() {
     let typo = failure(&["sumary", "x"]);
     assert!(typo.contains("a similar subcommand exists: 'summary'"), "{typo}");
 }
+
+/// The tables say the same in every format, and the same as the summary.
+#[test]
+fn exported_tables_agree_with_the_summary() {
+    let path = recording("llama_python.pickle.xz");
+    let device = &json(&["summary", &path])["files"][0]["devices"][0];
+    let rows = |table: &str, format: &str| {
+        let output = vramscope(&["export", &path, "--table", table, "--format", format]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let events: Vec<Value> =
+        rows("events", "jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events.len(), device["events"].as_u64().unwrap() as usize);
+    for counter in ["requested", "allocated", "active", "reserved"] {
+        let peak = events.iter().map(|event| event[counter].as_i64().unwrap()).max();
+        assert_eq!(peak, device["peak"][counter]["bytes"].as_i64(), "{counter}");
+        assert_eq!(events.last().unwrap()[counter], device["end"][counter], "{counter}");
+    }
+    // What is live at the end, by the table of allocations.
+    let live: u64 = rows("allocations", "jsonl")
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|allocation| allocation["free_event"].is_null())
+        .map(|allocation| allocation["requested"].as_u64().unwrap())
+        .sum();
+    assert_eq!(Value::from(live), device["end"]["requested"]);
+    for table in ["allocations", "events", "stacks", "frames", "segments", "annotations"] {
+        let (csv, jsonl) = (rows(table, "csv"), rows(table, "jsonl"));
+        assert_eq!(csv.lines().count(), jsonl.lines().count() + 1, "{table}: a header and the same rows");
+    }
+    let trace: Value = serde_json::from_str(&rows("events", "perfetto")).unwrap();
+    let entries = trace["traceEvents"].as_array().unwrap();
+    let highest =
+        entries.iter().filter(|entry| entry["ph"] == "C").map(|entry| entry["args"]["requested"].as_i64());
+    assert_eq!(highest.max().unwrap(), device["peak"]["requested"]["bytes"].as_i64());
+    assert_eq!(
+        entries.iter().filter(|entry| entry["ph"] == "X" && entry["name"] == "## forward ##").count(),
+        3
+    );
+}

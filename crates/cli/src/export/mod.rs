@@ -1,0 +1,30 @@
+//! `vramscope export`: tables for other tools.
+
+mod formats;
+mod perfetto;
+mod tables;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+use crate::args::{ExportArgs, ExportFormat};
+use crate::filter::Subject;
+use crate::output;
+
+pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let binary = matches!(args.format, ExportFormat::Arrow | ExportFormat::Parquet);
+    if binary && args.output_file.is_none() && std::io::stdout().is_terminal() {
+        bail!("this format is not for a terminal; name a file with -o");
+    }
+    let subject = Subject::open(&args.path, &args.filter, &args.cache)?;
+    output::write_to(args.output_file.as_deref(), args.force, out, |out| {
+        if args.format == ExportFormat::Perfetto {
+            return perfetto::write(&subject, out);
+        }
+        let (schema, batches) = tables::table(&subject, args.table);
+        formats::write(args.format, &schema, batches, out)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

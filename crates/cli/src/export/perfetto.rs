@@ -1,0 +1,81 @@
+//! A trace in Chrome's JSON format, which Perfetto opens.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use vramscope_analysis::{Moment, spans};
+use vramscope_snapshot::EventTable;
+
+use crate::filter::Subject;
+use crate::text;
+
+/// Counters after every event of the range, phases as slices, out-of-memory events as marks, and the
+/// allocations that pass the filters as slices from their allocation to their free. Times are
+/// microseconds since 1970; of a trace without times, event numbers.
+pub(super) fn write(subject: &Subject, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (snapshot, replay) = (subject.snapshot(), subject.replay());
+    let none = EventTable::default();
+    let events = snapshot.trace(replay.device()).unwrap_or(&none);
+    let (from, to) = subject.range();
+    let time = |row: usize| events.time_us(row).unwrap_or(row as i64);
+    let at = |moment: Moment| moment.event().map_or_else(|| time(0), |event| time(event.index()));
+    let pid = replay.device().0;
+    let mut entries = Entries { out, any: false };
+    entries.begin()?;
+    entries.add(
+        &json!({"ph": "M", "pid": pid, "name": "process_name", "args": {"name": format!("device {pid}")}}),
+    )?;
+    let rows = from.0 as usize..to.0 as usize;
+    for (row, after) in rows.clone().zip(replay.all_counters().skip(rows.start)) {
+        entries.add(&json!({"ph": "C", "pid": pid, "name": "memory", "ts": time(row), "args": {
+            "requested": after.requested, "allocated": after.allocated, "active": after.active,
+            "reserved": after.reserved}}))?;
+    }
+    for span in spans(snapshot, replay.device()) {
+        let end = span.end_us.unwrap_or_else(|| at(replay.end()));
+        entries.add(
+            &json!({"ph": "X", "pid": pid, "tid": 1, "cat": "phase", "name": snapshot.text(span.name),
+            "ts": span.start_us, "dur": (end - span.start_us).max(0)}),
+        )?;
+    }
+    for oom in replay.ooms() {
+        entries.add(&json!({"ph": "i", "s": "p", "pid": pid, "tid": 1, "name": "out of memory",
+            "ts": time(oom.event.index()), "args": {"requested": oom.requested, "device_free": oom.device_free}}))?;
+    }
+    for (index, allocation) in replay.allocations().iter() {
+        if !subject.keeps(&allocation, None) {
+            continue;
+        }
+        let common = |phase: &str, moment: Moment| {
+            json!({"ph": phase, "pid": pid, "cat": "allocation", "id": index.0, "ts": at(moment),
+                "name": text::place(snapshot, allocation.stack),
+                "args": {"requested": allocation.requested, "size": allocation.size, "addr": allocation.addr}})
+        };
+        entries.add(&common("b", allocation.opened))?;
+        entries.add(&common("e", allocation.closed.min(replay.end())))?;
+    }
+    entries.end()
+}
+
+/// A JSON array that is written as it goes.
+struct Entries<'a> {
+    out: &'a mut dyn Write,
+    any: bool,
+}
+
+impl Entries<'_> {
+    fn begin(&mut self) -> anyhow::Result<()> {
+        Ok(self.out.write_all(b"{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n")?)
+    }
+
+    fn add(&mut self, entry: &Value) -> anyhow::Result<()> {
+        if std::mem::replace(&mut self.any, true) {
+            self.out.write_all(b",\n")?;
+        }
+        Ok(serde_json::to_writer(&mut *self.out, entry)?)
+    }
+
+    fn end(self) -> anyhow::Result<()> {
+        Ok(self.out.write_all(b"\n]}\n")?)
+    }
+}
