@@ -5,6 +5,7 @@ mod ci;
 mod generate;
 mod measure;
 mod process;
+mod tables;
 mod wasm;
 
 use std::alloc::System;
@@ -30,6 +31,8 @@ enum Command {
     Ci,
     /// Check that the crates below the surfaces build for the browser
     Wasm,
+    /// Check that exported tables open in DuckDB and polars and give the same numbers
+    Tables,
     /// Write synthetic snapshots of any size, one per rank
     Gen(generate::GenArgs),
     /// Measure speed and memory against a baseline in the same run
@@ -50,6 +53,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Ci => ci::run(),
         Command::Wasm => wasm::check(),
+        Command::Tables => tables::check(),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(bench) => bench::run(&bench),
         Command::Measure { stage, file, runs } => measure::run(stage, &file, runs),

@@ -98,7 +98,7 @@ pub(crate) struct DiffArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   vramscope ranks runs/today/
-  vramscope ranks --json rank*.pickle | jq '.ranks[].peak.requested'")]
+  vramscope ranks --json rank*.pickle | jq '.ranks[].peak'")]
 pub(crate) struct RanksArgs {
     /// Folders or files
     #[arg(required = true, value_name = "PATH")]
@@ -346,12 +346,12 @@ pub(crate) struct TreeArgs {
     /// Innermost frames first, each with its callers below
     #[arg(long)]
     pub(crate) invert: bool,
-    /// Levels to show; a chain of single calls counts as one
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    pub(crate) depth: usize,
-    /// Leave out what is below this share of the whole, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
-    pub(crate) min: f64,
+    /// Levels to show; a chain of single calls counts as one (default: 12 as text, all as JSON)
+    #[arg(long, value_name = "N")]
+    pub(crate) depth: Option<usize>,
+    /// Leave out what is below this share of the whole, in percent (default: 1 as text, 0 as JSON)
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) min: Option<f64>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]

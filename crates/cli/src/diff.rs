@@ -85,6 +85,12 @@ struct Totals {
 }
 
 impl Totals {
+    fn at(subject: &Subject, moment: Moment) -> Self {
+        let counters = subject.replay().counters(moment);
+        let counters = Counter::ALL.map(|counter| counters[counter]);
+        Self { peak: counters, end: counters }
+    }
+
     fn new(subject: &Subject) -> Self {
         let replay = subject.replay();
         let end = replay.counters(replay.end());
@@ -112,7 +118,11 @@ pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
         by_stack(subject.snapshot(), &weights, |frame| subject.shows(frame))
     };
     let changes = changes(&weigh(&before, moments.0), &weigh(after, moments.1));
-    let totals = (Totals::new(&before), Totals::new(after));
+    // Of two moments of one file, the moments themselves are compared.
+    let totals = match &other {
+        Some(other) => (Totals::new(&before), Totals::new(other)),
+        None => (Totals::at(&before, moments.0), Totals::at(&before, moments.1)),
+    };
     let exceeded: Vec<_> =
         args.fail_on.iter().filter_map(|limit| limit.exceeded(&totals.0, &totals.1)).collect();
     let at = (before.replay().counters(moments.0).requested, after.replay().counters(moments.1).requested);

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use vramscope_analysis::{Counter, Line, Replay, Sum, by_line, live_weights};
 use vramscope_files::{Opened, find, open_each};
+use vramscope_snapshot::naming::RankKind;
 
 use crate::args::RanksArgs;
 use crate::progress::Bar;
@@ -62,6 +63,7 @@ struct Report<'a> {
 struct Rank {
     path: String,
     rank: Option<u64>,
+    rank_kind: Option<&'static str>,
     step: Option<u64>,
     group: String,
     device: i32,
@@ -72,6 +74,9 @@ struct Rank {
     gap: i64,
     oom: usize,
     verdict: &'static str,
+    /// What ranks of one run have in common.
+    #[serde(skip)]
+    run: (String, Option<u64>, bool),
     #[serde(skip)]
     at_peak: BTreeMap<Option<Line>, Sum>,
     #[serde(skip)]
@@ -105,7 +110,7 @@ struct OutlierLine {
 impl Rank {
     /// The device with the longest trace of a file; `None` if nothing was allocated on any.
     fn new(opened: &Opened) -> Option<Self> {
-        let snapshot = &opened.snapshot;
+        let (snapshot, name) = (&opened.snapshot, &opened.name);
         let replay = opened.replays.iter().max_by_key(|replay| (replay.events(), -replay.device().0))?;
         let peak = replay.peak(Counter::Requested);
         let live =
@@ -113,9 +118,11 @@ impl Rank {
         let end = replay.counters(replay.end());
         Some(Self {
             path: opened.path.display().to_string(),
-            rank: opened.name.rank.map(|(_, rank)| rank),
-            step: opened.name.step,
-            group: format!("{} {:?} {}", opened.name.group, opened.name.step, opened.name.oom),
+            rank: name.rank.filter(|(kind, _)| *kind != RankKind::Process).map(|(_, rank)| rank),
+            rank_kind: name.rank.map(|(kind, _)| kind.label()),
+            step: name.step,
+            group: name.group.clone(),
+            run: (name.group.clone(), name.step, name.oom),
             device: replay.device().0,
             peak: peak.bytes,
             end: end.requested,
@@ -138,9 +145,9 @@ impl Rank {
 
 /// Ranks that differ from the median of their run, at the peak or at the end, largest difference first.
 fn outliers(ranks: &[Rank]) -> Vec<Outlier> {
-    let mut groups: BTreeMap<&str, Vec<&Rank>> = BTreeMap::new();
+    let mut groups: BTreeMap<_, Vec<&Rank>> = BTreeMap::new();
     for rank in ranks {
-        groups.entry(&rank.group).or_default().push(rank);
+        groups.entry(&rank.run).or_default().push(rank);
     }
     let mut found = Vec::new();
     for group in groups.values().filter(|group| group.len() >= 3) {
@@ -211,11 +218,11 @@ fn print(ranks: &[Rank], outliers: &[Outlier], out: &mut dyn Write) -> std::io::
     let highest = ranks.iter().map(|rank| rank.peak).max().unwrap_or(1).max(1);
     let mut group = None;
     for rank in ranks {
-        if group != Some(&rank.group) {
+        if group != Some(&rank.run) {
             if group.is_some() {
                 writeln!(out)?;
             }
-            group = Some(&rank.group);
+            group = Some(&rank.run);
             let folder = std::path::Path::new(&rank.path).parent().unwrap_or(std::path::Path::new(""));
             writeln!(out, "{}", text::printable(&folder.display().to_string()))?;
             writeln!(

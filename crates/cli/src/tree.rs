@@ -20,9 +20,10 @@ pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
     let weighed = subject.weights(&args.weigh)?;
     let direction = if args.invert { Direction::Inverted } else { Direction::TopDown };
     let tree = CallTree::new(subject.snapshot(), &weighed.weights, direction, |frame| subject.shows(frame));
-    let least = (tree.root().bytes as f64 * args.min / 100.0) as u64;
-    let printer =
-        Printer { snapshot: subject.snapshot(), tree: &tree, least, depth: args.depth.min(DEEPEST) };
+    let (depth, min) = if args.output.json { (DEEPEST, 0.0) } else { (12, 1.0) };
+    let (depth, min) = (args.depth.unwrap_or(depth), args.min.unwrap_or(min));
+    let least = (tree.root().bytes as f64 * min / 100.0) as u64;
+    let printer = Printer { snapshot: subject.snapshot(), tree: &tree, least, depth: depth.min(DEEPEST) };
     if args.output.json {
         let report = Report {
             schema: "vramscope/tree/1",

@@ -330,3 +330,17 @@ fn what_follows_the_end_is_mentioned_unless_it_is_padding() {
     );
     assert_eq!(with(&file), [expected], "two snapshots in one file");
 }
+
+/// Entries of a trace that are no events cost nothing but themselves.
+#[test]
+fn entries_that_are_no_events_are_left_out() {
+    let alloc = |i: u64| Value::from(event("alloc", i * 512, 1).time(i as i64));
+    let entries = [alloc(0), Value::None, alloc(1), Value::text("x"), alloc(2), alloc(3)];
+    let file = snapshot([] as [Record; 0], [[] as [Record; 0]])
+        .set("device_traces", Value::list([Value::list(entries), Value::list([alloc(7)])]));
+    let snapshot = common::read(&pickle(&file.into(), Dialect::Protocol(4))).unwrap();
+    let times: Vec<_> = events(&snapshot).iter().map(|event| event.time_us).collect();
+    assert_eq!(times, [0, 1, 2, 3]);
+    assert_eq!(snapshot.trace(DeviceId(1)).unwrap().len(), 1);
+    assert_eq!(snapshot.warnings, ["2 entries of a trace are no events; left out"]);
+}

@@ -3,13 +3,16 @@
 use super::ReadError;
 use super::keys::Key;
 use super::objects::{Items, Objects, Run};
-use super::oddities::{Oddities, Oddity};
+use super::oddities::Oddity;
 use super::rows::{NO_ADDR, RawSegment, Tables};
 use super::value::{RowKind, Value};
 use crate::model::{Annotation, BlockTable, DeviceId, EventTable, Settings, Snapshot, StrId, Trace};
 
 /// So many unknown keys are named; more only if somebody means to fill the screen.
 const MAX_UNKNOWN_KEYS: usize = 32;
+
+/// Entries of traces that are no events, beyond as many as there are events.
+const MOST_OTHERS: usize = 1 << 16;
 
 /// So many settings are kept, and so many characters of each: PyTorch has a dozen.
 const MAX_SETTINGS: usize = 64;
@@ -220,37 +223,39 @@ impl Build<'_> {
                 traces.push(Trace { device, events });
             }
         } else {
-            // References cannot multiply events: in all there are no more than were read.
+            // References cannot multiply events: in all there are no more than were read. Entries that are
+            // none have a budget of their own.
             let mut budget = table.len();
+            let mut others = table.len() + MOST_OTHERS;
             for &(device, slot) in &self.traces {
                 let mut events = EventTable::default();
-                let mut take = |row: Option<u32>, budget: &mut usize, oddities: &mut Oddities| {
-                    *budget = budget.saturating_sub(1);
+                let oddities = &mut self.tables.oddities;
+                let mut take = |row: Option<u32>| {
+                    let left = if row.is_some() { &mut budget } else { &mut others };
+                    if *left == 0 {
+                        return false;
+                    }
+                    *left -= 1;
                     match row {
                         Some(row) => events.push(&table.get(row as usize)),
                         None => oddities.note(Oddity::NotAnEvent),
                     }
+                    true
                 };
-                let oddities = &mut self.tables.oddities;
-                match &list(slot).items {
+                let fits = match &list(slot).items {
                     Items::Rows { kind, runs } => {
-                        let rows = runs.iter().flat_map(|run| run.rows());
-                        for row in rows.take(budget) {
-                            take(Some(row).filter(|_| *kind == RowKind::Event), &mut budget, oddities);
-                        }
+                        let mut rows = runs.iter().flat_map(|run| run.rows());
+                        rows.all(|row| take(Some(row).filter(|_| *kind == RowKind::Event)))
                     }
-                    Items::Values(values) => {
-                        for value in values.iter().take(budget) {
-                            let row = match value {
-                                Value::Row(RowKind::Event, row) => Some(*row),
-                                _ => None,
-                            };
-                            take(row, &mut budget, oddities);
-                        }
-                    }
-                }
+                    Items::Values(values) => values.iter().all(|value| {
+                        take(match value {
+                            Value::Row(RowKind::Event, row) => Some(*row),
+                            _ => None,
+                        })
+                    }),
+                };
                 traces.push(Trace { device, events });
-                if budget == 0 {
+                if !fits {
                     self.tables.oddities.note(Oddity::Repeated);
                     break;
                 }

@@ -1,0 +1,61 @@
+//! The JSON output is what `docs/schema` says.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs a command with `--json` and checks every line it prints.
+fn check(schema: &str, args: &[&str]) {
+    let text = std::fs::read_to_string(root().join(format!("docs/schema/{schema}.json"))).unwrap();
+    let validator = jsonschema::validator_for(&serde_json::from_str(&text).unwrap()).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_vramscope"))
+        .args(args)
+        .args(["--json", "--no-cache"])
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(!printed.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    for line in printed.lines() {
+        let value: Value = serde_json::from_str(line).unwrap();
+        if let Err(error) = validator.validate(&value) {
+            panic!("{args:?}: {} at {}", error, error.instance_path());
+        }
+    }
+}
+
+fn recording(name: &str) -> String {
+    root().join(format!("testdata/recordings/{name}.xz")).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_verb_keeps_to_its_schema() {
+    let names =
+        ["llama_python", "oom", "mempool", "late_start", "empty", "formats_list", "cpp_dump", "skip_alloc"];
+    for name in names.map(|name| recording(&format!("{name}.pickle"))) {
+        check("summary", &["summary", &name]);
+        if name.contains("empty") {
+            continue;
+        }
+        for at in ["--peak", "--start", "--end"] {
+            check("at", &["at", &name, at, "--limit", "40"]);
+        }
+        check("tree", &["tree", &name]);
+        check("tree", &["tree", &name, "--lifetime", "--invert"]);
+        for of in ["lines", "stacks", "allocations"] {
+            check("top", &["top", &name, "--of", of, "--limit", "30"]);
+        }
+        check("segments", &["segments", &name, "--limit", "10"]);
+        check("doctor", &["doctor", &name]);
+        check("diff", &["diff", &name, &recording("leak_graph.pickle")]);
+    }
+    check("at", &["at", &recording("oom.pickle"), "--oom", "--limit", "5"]);
+    check("events", &["events", &recording("oom.pickle"), "--since", "11000"]);
+    let ranks: Vec<_> = (0..4).map(|rank| recording(&format!("rank{rank}_memory_snapshot.pickle"))).collect();
+    check("ranks", &["ranks", &ranks[0], &ranks[1], &ranks[2], &ranks[3]]);
+}
