@@ -20,8 +20,31 @@ use crate::moment::{GRAMMAR, MomentSpec, Place};
 #[derive(Debug, Parser)]
 #[command(name = "vramscope", version, verbatim_doc_comment, disable_help_subcommand = true)]
 pub(crate) struct Args {
+    /// Units of sizes
+    #[arg(long, value_enum, global = true, default_value_t = Units::Binary, hide_default_value = true)]
+    pub(crate) units: Units,
+    /// Colours; auto means on a terminal, unless NO_COLOR is set
+    #[arg(long, value_enum, global = true, default_value_t = ColorChoice::Auto, hide_default_value = true)]
+    pub(crate) color: ColorChoice,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Units {
+    /// KiB, MiB, GiB
+    Binary,
+    /// kB, MB, GB
+    Decimal,
+    /// Bytes
+    Bytes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Debug, Subcommand)]
@@ -268,6 +291,9 @@ pub(crate) struct AtArgs {
     /// With --in: the Kth span of that name, from 1
     #[arg(long, value_name = "K", requires = "in")]
     pub(crate) nth: Option<usize>,
+    /// Show the live set as a call tree instead of a list
+    #[arg(long, conflicts_with_all = ["limit", "json"])]
+    pub(crate) tree: bool,
     /// Show at most N allocations (default: 15 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use serde::{Serialize, Serializer};
-use vramscope_analysis::{Allocation, Replay, State};
+use vramscope_analysis::{Allocation, Replay, State, live_weights};
 use vramscope_snapshot::{EventTable, Snapshot};
 
 use crate::args::AtArgs;
 use crate::filter::Subject;
 use crate::summary::when;
-use crate::text;
+use crate::{text, tree};
 
 /// Rows of the table where nobody asked for a number.
 const DEFAULT_ROWS: usize = 15;
@@ -27,7 +27,12 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
     }
     let state = replay.state(subject.moment(&args.moment.spec(args.nth))?);
     let report = Report { subject: &subject, snapshot, replay, events, state };
-    if args.output.json {
+    if args.tree {
+        writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
+        report.print_totals(out)?;
+        let keep = |allocation: &Allocation| subject.keeps(allocation, Some(&report.state));
+        tree::print_live(&subject, &live_weights(replay, &report.state, keep), out)?;
+    } else if args.output.json {
         serde_json::to_writer(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
         writeln!(out)?;
     } else {
@@ -147,7 +152,7 @@ impl Report<'_> {
         }
     }
 
-    fn print(&self, limit: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    fn print_totals(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let device = self.replay.device();
         writeln!(out, "device {device} {}", when(self.events, self.state.at.event()))?;
         if let Some(verdict) = self.subject.verdict() {
@@ -169,7 +174,11 @@ impl Report<'_> {
                 text::count(bytes.max(0) as u64)
             )?;
         }
-        writeln!(out)?;
+        writeln!(out)
+    }
+
+    fn print(&self, limit: usize, out: &mut dyn Write) -> std::io::Result<()> {
+        self.print_totals(out)?;
         let live = self.largest(limit);
         let kept = self.kept();
         let total = kept.len();

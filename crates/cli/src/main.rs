@@ -14,6 +14,7 @@ mod output;
 mod progress;
 mod ranks;
 mod segments;
+mod style;
 mod summary;
 mod text;
 mod top;
@@ -29,6 +30,7 @@ use args::{Args, Command};
 /// What a command ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 fn main() -> ExitCode {
     let args = Args::parse();
+    style::choose(args.units, args.color);
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let result = run(&args, &mut out).and_then(|code| Ok(out.flush().map(|()| code)?));
     match result {

@@ -1,6 +1,8 @@
 //! Numbers and places as people read them.
 
-pub(crate) use vramscope_analysis::units::{bytes, count};
+pub(crate) use vramscope_analysis::units::count;
+
+pub(crate) use crate::style::bytes;
 use vramscope_analysis::{Line, user_frame};
 use vramscope_snapshot::{Frame, Snapshot, StackId};
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{CallTree, Direction, Node, Place};
+use vramscope_analysis::{CallTree, Direction, Node, Place, Weight};
 use vramscope_snapshot::{EventTable, Snapshot};
 
 use crate::args::TreeArgs;
@@ -55,6 +55,14 @@ pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
     writeln!(out, "\n  {unit:>10}  {:>6}  {:>7}", "share", "count")?;
     printer.print(0, 0, out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The tree of a live set as text, with the usual depth.
+pub(crate) fn print_live(subject: &Subject, weights: &[Weight], out: &mut dyn Write) -> std::io::Result<()> {
+    let tree = CallTree::new(subject.snapshot(), weights, Direction::TopDown, |frame| subject.shows(frame));
+    let least = tree.root().bytes / 100;
+    writeln!(out, "  {:>10}  {:>6}  {:>7}", "bytes", "share", "count")?;
+    Printer { snapshot: subject.snapshot(), tree: &tree, least, depth: 12 }.print(0, 0, out)
 }
 
 #[derive(Serialize)]

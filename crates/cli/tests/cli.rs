@@ -492,3 +492,15 @@ fn exported_tables_agree_with_the_summary() {
         3
     );
 }
+
+#[test]
+fn units_and_colours_are_chosen_once_for_all() {
+    let path = recording("oom.pickle.xz");
+    let printed = |args: &[&str]| text(&vramscope(&[&["summary", &path], args].concat()).stdout);
+    assert!(!printed(&[]).contains('\x1b'), "no colours off a terminal");
+    assert!(printed(&["--color", "always"]).contains("\x1b[32mexact"));
+    assert!(printed(&["--units", "decimal"]).contains("4.28 GB"));
+    assert!(printed(&["--units", "bytes"]).contains("4279452896 B"));
+    let tree = text(&vramscope(&["at", &path, "--oom", "--tree"]).stdout);
+    assert!(tree.contains("3.99 GiB  100.0%      179  all"), "{tree}");
+}

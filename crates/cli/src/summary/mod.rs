@@ -18,6 +18,7 @@ use vramscope_snapshot::{DeviceId, EventIdx, EventTable, Snapshot, StackId};
 
 use crate::args::SummaryArgs;
 use crate::progress::Bar;
+use crate::style::{self, Role};
 use crate::text;
 
 pub(crate) fn run(args: &SummaryArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -333,7 +334,9 @@ impl Device {
             text::plural(self.segments, "segment"),
             text::plural(self.stacks, "stack"),
         )?;
-        writeln!(out, "  {}", sentence(self.verdict.kind, self.verdict.estimated_bytes))?;
+        let role = if self.verdict.kind == Status::Exact { Role::Fine } else { Role::Warning };
+        let verdict = sentence(self.verdict.kind, self.verdict.estimated_bytes);
+        writeln!(out, "  {}", style::paint(role, &verdict))?;
         for note in &self.verdict.notes {
             writeln!(out, "  - {}", text::printable(note))?;
         }
@@ -388,7 +391,7 @@ impl Device {
             writeln!(out)?;
         }
         for finding in &self.findings {
-            writeln!(out, "  ! {finding}")?;
+            writeln!(out, "  {} {finding}", style::paint(Role::Warning, "!"))?;
         }
         Ok(())
     }
