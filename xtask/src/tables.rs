@@ -61,8 +61,14 @@ fn python() -> anyhow::Result<std::path::PathBuf> {
     let folder = root().join("target/python");
     let python = folder.join("bin/python");
     if !works(&python) {
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))
-            .context("checking the exported tables needs python3 with venv")?;
+        let mut venv = Command::new("python3");
+        venv.args(["-m", "venv", "--clear"]).arg(&folder);
+        if !crate::process::works(&mut venv) {
+            // Debian keeps it in a package of its own.
+            run(Command::new("apt-get").args(["install", "--yes", "--quiet", "python3", "python3-venv"]))
+                .context("checking the exported tables needs python3 with venv")?;
+            run(&mut venv)?;
+        }
         run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "duckdb==1.*", "polars==1.*"]))?;
     }
     Ok(python)
