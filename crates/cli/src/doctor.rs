@@ -27,7 +27,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     for check in &checks {
         writeln!(out, "\n  {} {}", if check.ok { "✓" } else { "!" }, check.what)?;
         for note in &check.notes {
-            writeln!(out, "      {}", text::printable(note))?;
+            writeln!(out, "      {}", text::wrapped(&text::printable(note), 6))?;
         }
         if let Some(advice) = &check.advice {
             for line in advice.lines() {

@@ -44,7 +44,7 @@ pub(crate) fn place(snapshot: &Snapshot, stack: StackId) -> String {
 
 /// A line that was taken out of its file.
 pub(crate) fn line(line: Option<&Line>) -> String {
-    let Some(Line { file, line, name }) = line else { return "(no stack recorded)".into() };
+    let Some(Line { file, line, name }) = line else { return "(no Python frame)".into() };
     let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
     printable(&if *line == 0 { name.clone() } else { format!("{file}:{line} {name}") })
 }
@@ -109,6 +109,29 @@ pub(crate) fn fit_end(text: &str, columns: usize) -> String {
     }
     let backwards: String = text.chars().rev().collect();
     fit(&backwards, columns).chars().rev().collect()
+}
+
+/// The text in lines that fit the terminal, the later ones indented; in one line off a terminal, where
+/// other programs read it.
+pub(crate) fn wrapped(text: &str, indent: usize) -> String {
+    use unicode_width::UnicodeWidthStr;
+    let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size() else {
+        return text.to_owned();
+    };
+    let room = usize::from(width).saturating_sub(indent + 1).max(20);
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        if lines[last].is_empty() {
+            lines[last].push_str(word);
+        } else if lines[last].width() + 1 + word.width() <= room {
+            lines[last].push(' ');
+            lines[last].push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join(&format!("\n{}", " ".repeat(indent)))
 }
 
 /// Columns to fill: those of the terminal, or none in particular.

@@ -338,7 +338,7 @@ impl Device {
         let verdict = sentence(self.verdict.kind, self.verdict.estimated_bytes);
         writeln!(out, "  {}", style::paint(role, &verdict))?;
         for note in &self.verdict.notes {
-            writeln!(out, "  - {}", text::printable(note))?;
+            writeln!(out, "  - {}", text::wrapped(&text::printable(note), 4))?;
         }
         writeln!(out)?;
         writeln!(out, "  {:8}{:>12}{:>12}{:>12}{:>12}", "", "requested", "allocated", "active", "reserved")?;
@@ -391,7 +391,7 @@ impl Device {
             writeln!(out)?;
         }
         for finding in &self.findings {
-            writeln!(out, "  {} {finding}", style::paint(Role::Warning, "!"))?;
+            writeln!(out, "  {} {}", style::paint(Role::Warning, "!"), text::wrapped(finding, 4))?;
         }
         Ok(())
     }
@@ -444,7 +444,7 @@ impl Device {
             })
             .collect();
         writeln!(out, "\n  reserved but not requested at the peak: {}", text::bytes(total))?;
-        writeln!(out, "    {}", shown.join(" · "))
+        writeln!(out, "    {}", text::wrapped(&shown.join(" · "), 4))
     }
 }
 
