@@ -49,8 +49,7 @@ pub struct Replay {
 impl Replay {
     /// Replays the trace of a device from its beginning to its end.
     pub fn new(snapshot: &Snapshot, device: DeviceId) -> Self {
-        let none = EventTable::default();
-        let events = snapshot.trace(device).unwrap_or(&none);
+        let events = snapshot.events(device);
         let complete = snapshot.damage.is_none();
         let rules = if device == DeviceId::HOST { Rules::host() } else { Rules::new(&snapshot.settings) };
 

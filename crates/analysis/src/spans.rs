@@ -31,8 +31,7 @@ pub struct Span {
 
 /// The spans of a device, in order of beginning.
 pub fn spans(snapshot: &Snapshot, device: DeviceId) -> Vec<Span> {
-    let none = EventTable::default();
-    let events = snapshot.trace(device).unwrap_or(&none);
+    let events = snapshot.events(device);
     let times = Times::new(events);
     let mut spans: Vec<Span> = Vec::new();
     let mut open: HashMap<StrId, Vec<usize>> = HashMap::new();

@@ -175,12 +175,8 @@ pub(crate) struct ExportArgs {
     /// The format
     #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
     pub(crate) format: ExportFormat,
-    /// Write to a file instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output_file: Option<PathBuf>,
-    /// Overwrite the file if it exists
-    #[arg(long)]
-    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
@@ -476,12 +472,8 @@ pub(crate) struct FlameArgs {
     /// The format
     #[arg(long, value_enum, default_value_t = FlameFormat::Svg)]
     pub(crate) format: FlameFormat,
-    /// Write to a file instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output_file: Option<PathBuf>,
-    /// Overwrite the file if it exists
-    #[arg(long)]
-    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
@@ -532,6 +524,17 @@ pub(crate) struct OutputArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
+}
+
+/// Where a command writes to.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct FileArgs {
+    /// Write to a file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output_file: Option<PathBuf>,
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -11,6 +11,7 @@ use vramscope_snapshot::{EventTable, Snapshot};
 
 use crate::args::AtArgs;
 use crate::filter::Subject;
+use crate::output::FrameJson;
 use crate::summary::when;
 use crate::{text, tree};
 
@@ -20,8 +21,7 @@ const DEFAULT_ROWS: usize = 15;
 pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let none = EventTable::default();
-    let events = snapshot.trace(replay.device()).unwrap_or(&none);
+    let events = snapshot.events(replay.device());
     if args.nth.is_some() && args.moment.r#in.is_none() {
         bail!("--nth goes with --in");
     }
@@ -91,13 +91,6 @@ struct Live<'a> {
     stack: Vec<FrameJson<'a>>,
 }
 
-#[derive(Serialize)]
-struct FrameJson<'a> {
-    name: &'a str,
-    file: &'a str,
-    line: u32,
-}
-
 impl Report<'_> {
     /// Live allocations that pass the filters, by address.
     fn kept(&self) -> Vec<Allocation> {
@@ -135,11 +128,7 @@ impl Report<'_> {
     }
 
     fn live(&self, allocation: &Allocation) -> Live<'_> {
-        let frame = |frame: vramscope_snapshot::Frame| FrameJson {
-            name: self.snapshot.text(frame.name),
-            file: self.snapshot.text(frame.file),
-            line: frame.line,
-        };
+        let frame = |frame| FrameJson::new(self.snapshot, frame);
         Live {
             addr: allocation.addr,
             requested: allocation.requested,

@@ -10,6 +10,7 @@ use vramscope_analysis::{Change, Counter, Line, Moment, by_stack, changes, live_
 use crate::args::DiffArgs;
 use crate::filter::Subject;
 use crate::filter::size;
+use crate::output::FrameJson;
 use crate::text;
 
 /// A limit as it is typed: `peak+5%`, `end:reserved+100MiB`.
@@ -240,19 +241,12 @@ struct ChangeJson<'a> {
     after: u64,
     count_before: u64,
     count_after: u64,
-    stack: Vec<LineJson<'a>>,
-}
-
-#[derive(Serialize)]
-struct LineJson<'a> {
-    name: &'a str,
-    file: &'a str,
-    line: u32,
+    stack: Vec<FrameJson<'a>>,
 }
 
 impl<'a> ChangeJson<'a> {
     fn new(change: &'a StackChange) -> Self {
-        let line = |line: &'a Line| LineJson { name: &line.name, file: &line.file, line: line.line };
+        let line = |line: &'a Line| FrameJson { name: &line.name, file: &line.file, line: line.line };
         Self {
             change: change.bytes(),
             before: change.before.bytes,

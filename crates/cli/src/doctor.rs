@@ -66,8 +66,7 @@ impl Check {
 }
 
 fn checks(subject: &Subject) -> Vec<Check> {
-    let none = EventTable::default();
-    let events = subject.snapshot().trace(subject.replay().device()).unwrap_or(&none);
+    let events = subject.snapshot().events(subject.replay().device());
     let mut checks = vec![history(subject)];
     checks.extend(stacks(subject, events));
     checks.push(times(events));

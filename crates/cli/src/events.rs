@@ -20,8 +20,7 @@ pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         }
     }
     let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
-    let none = EventTable::default();
-    let events = subject.snapshot().trace(subject.replay().device()).unwrap_or(&none);
+    let events = subject.snapshot().events(subject.replay().device());
     let (from, to) = subject.range();
     let rows = (from.0 as usize..to.0 as usize).filter(|&row| {
         let event = events.get(row);

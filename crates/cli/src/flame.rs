@@ -15,9 +15,7 @@ use crate::{output, text};
 pub(crate) fn run(args: &FlameArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let subject = Subject::open(&args.path, &args.filter, &args.cache)?;
     let weighed = subject.weights(&args.weigh)?;
-    output::write_to(args.output_file.as_deref(), args.force, out, |out| {
-        write(args.format, &subject, &weighed, out)
-    })?;
+    output::write_to(&args.file, out, |out| write(args.format, &subject, &weighed, out))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use vramscope_analysis::{Counter, Moment, Replay, moment_at_time, spans};
-use vramscope_snapshot::{EventIdx, EventTable, Snapshot};
+use vramscope_snapshot::{EventIdx, Snapshot};
 
 use crate::text;
 
@@ -88,8 +88,7 @@ impl FromStr for MomentSpec {
 impl MomentSpec {
     /// The moment in a trace, or why there is none.
     pub(crate) fn resolve(&self, snapshot: &Snapshot, replay: &Replay) -> anyhow::Result<Moment> {
-        let none = EventTable::default();
-        let events = snapshot.trace(replay.device()).unwrap_or(&none);
+        let events = snapshot.events(replay.device());
         Ok(match self {
             Self::Start => Moment::START,
             Self::End => replay.end(),

@@ -1,23 +1,39 @@
-//! Files that commands write.
+//! What commands write: files, and the parts that several JSON reports share.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 
 use anyhow::Context;
+use serde::Serialize;
+use vramscope_snapshot::{Frame, Snapshot};
+
+use crate::args::FileArgs;
+
+/// A line of the program, as every report has it.
+#[derive(Serialize)]
+pub(crate) struct FrameJson<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) file: &'a str,
+    pub(crate) line: u32,
+}
+
+impl<'a> FrameJson<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot, frame: Frame) -> Self {
+        Self { name: snapshot.text(frame.name), file: snapshot.text(frame.file), line: frame.line }
+    }
+}
 
 /// Writes to a file, or to standard output if none is named. A file that exists is overwritten only if
 /// that was asked for, and a new one is complete or not there.
 pub(crate) fn write_to(
-    path: Option<&Path>,
-    force: bool,
+    args: &FileArgs,
     out: &mut dyn Write,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let Some(path) = path else { return write(out) };
+    let Some(path) = &args.output_file else { return write(out) };
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
-    if !force {
+    if !args.force {
         options.create_new(true);
     }
     let file = options.open(path).with_context(|| match path.is_file() {

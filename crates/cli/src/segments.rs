@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use vramscope_analysis::{Allocation, Hole, Range, State};
-use vramscope_snapshot::{EventTable, Pool, Snapshot};
+use vramscope_snapshot::{Pool, Snapshot};
 
 use crate::args::SegmentsArgs;
 use crate::filter::Subject;
@@ -146,9 +146,8 @@ fn print(
     all: usize,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let none = EventTable::default();
     let device = subject.replay().device();
-    let events = subject.snapshot().trace(device).unwrap_or(&none);
+    let events = subject.snapshot().events(device);
     writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
     writeln!(out, "device {device} {}", when(events, state.at.event()))?;
     if let Some(verdict) = subject.verdict() {

@@ -11,6 +11,7 @@ use vramscope_snapshot::{Frame, StackId};
 
 use crate::args::{TopArgs, TopBy, TopOf};
 use crate::filter::Subject;
+use crate::output::FrameJson;
 use crate::text;
 
 pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -233,21 +234,10 @@ struct RowJson<'a> {
     stack: Vec<FrameJson<'a>>,
 }
 
-#[derive(Serialize)]
-struct FrameJson<'a> {
-    name: &'a str,
-    file: &'a str,
-    line: u32,
-}
-
 impl<'a> RowJson<'a> {
     fn new(subject: &'a Subject, of: TopOf, row: &Row) -> Self {
         let snapshot = subject.snapshot();
-        let frame = |frame: Frame| FrameJson {
-            name: snapshot.text(frame.name),
-            file: snapshot.text(frame.file),
-            line: frame.line,
-        };
+        let frame = |frame| FrameJson::new(snapshot, frame);
         let stack = match of {
             TopOf::Lines => user_frame(snapshot, row.stack).into_iter().map(frame).collect(),
             TopOf::Stacks | TopOf::Allocations => snapshot.frames(row.stack).map(frame).collect(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use vramscope_analysis::{CallTree, Direction, Node, Place, Weight};
-use vramscope_snapshot::{EventTable, Snapshot};
+use vramscope_snapshot::Snapshot;
 
 use crate::args::TreeArgs;
 use crate::filter::Subject;
@@ -38,8 +38,7 @@ pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    let none = EventTable::default();
-    let events = subject.snapshot().trace(subject.replay().device()).unwrap_or(&none);
+    let events = subject.snapshot().events(subject.replay().device());
     match weighed.at {
         Some(at) => writeln!(out, "device {}, {}", subject.replay().device(), when(events, at.event()))?,
         None => {

@@ -15,11 +15,11 @@ use crate::output;
 
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let binary = matches!(args.format, ExportFormat::Arrow | ExportFormat::Parquet);
-    if binary && args.output_file.is_none() && std::io::stdout().is_terminal() {
+    if binary && args.file.output_file.is_none() && std::io::stdout().is_terminal() {
         bail!("this format is not for a terminal; name a file with -o");
     }
     let subject = Subject::open(&args.path, &args.filter, &args.cache)?;
-    output::write_to(args.output_file.as_deref(), args.force, out, |out| {
+    output::write_to(&args.file, out, |out| {
         if args.format == ExportFormat::Perfetto {
             return perfetto::write(&subject, out);
         }

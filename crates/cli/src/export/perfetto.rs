@@ -4,7 +4,6 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{Moment, spans};
-use vramscope_snapshot::EventTable;
 
 use crate::filter::Subject;
 use crate::text;
@@ -14,8 +13,7 @@ use crate::text;
 /// microseconds since 1970; of a trace without times, event numbers.
 pub(super) fn write(subject: &Subject, out: &mut dyn Write) -> anyhow::Result<()> {
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let none = EventTable::default();
-    let events = snapshot.trace(replay.device()).unwrap_or(&none);
+    let events = snapshot.events(replay.device());
     let (from, to) = subject.range();
     let time = |row: usize| events.time_us(row).unwrap_or(row as i64);
     let at = |moment: Moment| moment.event().map_or_else(|| time(0), |event| time(event.index()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_schema::{Field, Schema, SchemaRef};
 use vramscope_analysis::{Allocation, Moment, spans, user_frame};
-use vramscope_snapshot::{Action, EventIdx, EventTable, Frame, FrameId, Pool, Snapshot, StackId};
+use vramscope_snapshot::{Action, EventIdx, Frame, FrameId, Pool, Snapshot, StackId};
 
 use crate::args::Table;
 use crate::filter::Subject;
@@ -135,8 +135,7 @@ fn events(subject: &Subject) -> impl Iterator<Item = Columns> + '_ {
     let rows = (to.0 - from.0.min(to.0)) as usize;
     let batches = rows.div_ceil(ROWS).max(1);
     (0..batches).map(move |batch| {
-        let none = EventTable::default();
-        let events = snapshot.trace(replay.device()).unwrap_or(&none);
+        let events = snapshot.events(replay.device());
         let first = from.0 as usize + batch * ROWS;
         let range = first..(first + ROWS).min(to.0 as usize).max(first);
         let after: Vec<_> = counters.by_ref().take(range.len()).collect();

@@ -264,8 +264,7 @@ impl File {
 impl Device {
     fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
         let device = replay.device();
-        let none = EventTable::default();
-        let events = snapshot.trace(device).unwrap_or(&none);
+        let events = snapshot.events(device);
         let peak = |counter| {
             let Peak { bytes, at } = replay.peak(counter);
             let event = at.event();
@@ -503,7 +502,7 @@ fn stacks(snapshot: &Snapshot, device: DeviceId) -> usize {
             *seen = true;
         }
     };
-    snapshot.trace(device).into_iter().flat_map(EventTable::iter).for_each(|event| see(event.stack));
+    snapshot.events(device).iter().for_each(|event| see(event.stack));
     for segment in snapshot.segments_of(device) {
         see(segment.stack);
         snapshot.blocks.of(segment).for_each(|block| see(block.stack));

@@ -7,6 +7,11 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column<T>(Vec<T>);
 
+impl<T> Column<T> {
+    /// A column in which every row holds the default.
+    pub(crate) const EMPTY: Self = Self(Vec::new());
+}
+
 impl<T: Copy + Default + PartialEq> Column<T> {
     /// The value of a row.
     #[inline]

@@ -133,6 +133,19 @@ pub struct EventTable {
 }
 
 impl EventTable {
+    /// A table without events.
+    pub(crate) const EMPTY: Self = Self {
+        action: Vec::new(),
+        addr: Vec::new(),
+        size: Vec::new(),
+        time_us: Vec::new(),
+        stack: Vec::new(),
+        stream: Column::EMPTY,
+        pool: Column::EMPTY,
+        meta: Column::EMPTY,
+        reordered: false,
+    };
+
     /// The time of an event whose writer has no clock (NPU, PyTorch before 2.2).
     pub const NO_TIME: i64 = i64::MIN;
 

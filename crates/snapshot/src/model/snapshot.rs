@@ -83,6 +83,12 @@ impl Snapshot {
         self.traces.get(at).map(|trace| &trace.events)
     }
 
+    /// The events of a device: an empty table if it has none.
+    pub fn events(&self, device: DeviceId) -> &EventTable {
+        static NONE: EventTable = EventTable::EMPTY;
+        self.trace(device).unwrap_or(&NONE)
+    }
+
     /// The final segments of a device, by address.
     pub fn segments_of(&self, device: DeviceId) -> &[Segment] {
         let start = self.segments.partition_point(|segment| segment.device < device);
