@@ -27,6 +27,13 @@ impl Line {
         let (file, name) = (snapshot.text(frame.file).to_owned(), snapshot.text(frame.name).to_owned());
         Self { file, line: frame.line, name }
     }
+
+    /// `train.py:88 forward`: the file without its folders.
+    pub fn short(&self) -> String {
+        let Self { file, line, name } = self;
+        let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        if *line == 0 { name.clone() } else { format!("{file}:{line} {name}") }
+    }
 }
 
 /// Bytes and allocations.

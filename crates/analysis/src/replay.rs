@@ -162,13 +162,21 @@ impl Replay {
 
     /// The first moment in a stretch, both ends included, at which a counter is highest in it.
     pub fn highest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
-        let to = to.min(self.end());
-        let most = self.extremes(from, to).1[counter];
-        // Halving: the first half that reaches the maximum holds the first moment that does.
-        let (mut from, mut to) = (from, to);
+        self.first_extreme(from, to, |(_, max)| max[counter])
+    }
+
+    /// The first moment in a stretch, both ends included, at which a counter is lowest in it.
+    pub fn lowest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
+        self.first_extreme(from, to, |(min, _)| min[counter])
+    }
+
+    fn first_extreme(&self, from: Moment, to: Moment, value: impl Fn((Counters, Counters)) -> i64) -> Moment {
+        let (mut from, mut to) = (from, to.min(self.end()));
+        let extreme = value(self.extremes(from, to));
+        // Halving: the first half that reaches the extreme holds the first moment that does.
         while from < to {
             let middle = Moment(from.0 + (to.0 - from.0) / 2);
-            if self.extremes(from, middle).1[counter] == most {
+            if value(self.extremes(from, middle)) == extreme {
                 to = middle;
             } else {
                 from = Moment(middle.0 + 1);
@@ -177,10 +185,14 @@ impl Replay {
         from
     }
 
+    /// The allocations live at a moment, those that await their free included, in no particular order.
+    pub fn live(&self, at: Moment) -> Vec<AllocIdx> {
+        self.timeline.live_unsorted(&self.source(), at)
+    }
+
     /// The complete map of memory at a moment.
     pub fn state(&self, at: Moment) -> State {
-        let live = self.timeline.live_unsorted(&self.source(), at);
-        State::new(at, self.counters(at), live, &self.ranges.at(at.0), &self.allocations)
+        State::new(at, self.counters(at), self.live(at), &self.ranges.at(at.0), &self.allocations)
     }
 
     /// The allocation that an event opens, releases or closes.

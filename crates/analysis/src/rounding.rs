@@ -8,6 +8,8 @@ pub(crate) const UNIT: u64 = 512;
 /// than this remains.
 pub(crate) const SMALL: u64 = 1 << 20;
 const MIB: u64 = 1 << 20;
+/// Pages that expandable segments are made of.
+pub(crate) const GRANULE: u64 = 2 * MIB;
 
 /// The settings that sizes depend on.
 #[derive(Clone, Debug, Default)]

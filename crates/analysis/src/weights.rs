@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use vramscope_snapshot::StackId;
 
 use crate::allocations::{Allocation, Moment};
-use crate::replay::Replay;
+use crate::replay::{Peak, Replay};
 use crate::state::State;
 
 /// What one stack weighs.
@@ -37,6 +37,33 @@ pub fn lifetime_weights(
         let events = allocation.closed.min(to).0.saturating_sub(allocation.opened.max(from).0);
         (allocation.stack, allocation.requested.saturating_mul(events.into()))
     }))
+}
+
+/// When the requested bytes of some of the allocations were highest between two moments, both included.
+pub fn peak_of(replay: &Replay, from: Moment, to: Moment, keep: impl Fn(&Allocation) -> bool) -> Peak {
+    let to = to.min(replay.end()).max(from);
+    let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    let mut changes = vec![0_i64; (to.0 - from.0) as usize + 1];
+    let mut change = |at: Moment, bytes: i64| {
+        if let Some(sum) = changes.get_mut((at.max(from).0 - from.0) as usize) {
+            *sum = sum.saturating_add(bytes);
+        }
+    };
+    for (_, allocation) in replay.allocations().iter() {
+        if allocation.opened <= to && allocation.closed > from && keep(&allocation) {
+            change(allocation.opened, signed(allocation.requested));
+            change(allocation.closed, -signed(allocation.requested));
+        }
+    }
+    let mut bytes = 0_i64;
+    let mut peak = Peak { bytes: i64::MIN, at: from };
+    for (row, change) in changes.into_iter().enumerate() {
+        bytes = bytes.saturating_add(change);
+        if bytes > peak.bytes {
+            peak = Peak { bytes, at: Moment(from.0 + row as u32) };
+        }
+    }
+    peak
 }
 
 fn sum(items: impl Iterator<Item = (StackId, u64)>) -> Vec<Weight> {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use vramscope_analysis::{Moment, Replay, Status, gap, growth};
+use vramscope_analysis::{Moment, Replay, Status, gap, growth, spans};
 use vramscope_snapshot::{DeviceId, Reader, Snapshot};
 
 fn recordings() -> PathBuf {
@@ -46,7 +46,7 @@ fn the_parts_of_the_gap_add_up() {
 fn a_kept_graph_grows_with_every_step() {
     let snapshot = read("leak_graph");
     let replay = Replay::new(&snapshot, DeviceId(0));
-    let found = growth(&snapshot, &replay).unwrap();
+    let found = growth(&snapshot, &replay, &spans(&snapshot, DeviceId(0))).unwrap();
     let oracle = std::fs::read_to_string(recordings().join("leak_graph.oracle.json")).unwrap();
     let oracle: Value = serde_json::from_str(&oracle).unwrap();
     let ends: Vec<i64> = oracle["marks"]
@@ -71,6 +71,7 @@ fn a_kept_graph_grows_with_every_step() {
 fn healthy_runs_do_not_grow() {
     for name in ["llama_python", "inference_kv", "empty", "expandable", "cudagraph_pools"] {
         let snapshot = read(name);
-        assert_eq!(growth(&snapshot, &Replay::new(&snapshot, DeviceId(0))), None, "{name}");
+        let spans = spans(&snapshot, DeviceId(0));
+        assert_eq!(growth(&snapshot, &Replay::new(&snapshot, DeviceId(0)), &spans), None, "{name}");
     }
 }

@@ -7,7 +7,8 @@ use vramscope_analysis::Counter;
 use vramscope_files::Cache;
 
 use crate::diff::Limit;
-use crate::filter::FilterArgs;
+use crate::filter::{FilterArgs, size};
+use crate::insights::SeverityArg;
 use crate::moment::{GRAMMAR, MomentSpec, Place};
 
 /// What is in my accelerator's memory, why, and what do I do about it?
@@ -49,18 +50,21 @@ pub(crate) enum ColorChoice {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Summary(SummaryArgs),
+    Summary(Box<SummaryArgs>),
+    Insights(Box<InsightsArgs>),
     At(Box<AtArgs>),
     Tree(Box<TreeArgs>),
     Top(Box<TopArgs>),
     Diff(Box<DiffArgs>),
     Ranks(Box<RanksArgs>),
+    Phases(Box<PhasesArgs>),
+    Fragmentation(Box<FragmentationArgs>),
     Segments(Box<SegmentsArgs>),
     Events(Box<EventsArgs>),
     Flame(Box<FlameArgs>),
     Export(Box<ExportArgs>),
-    Doctor(DoctorArgs),
-    Demo(DemoArgs),
+    Doctor(Box<DoctorArgs>),
+    Demo(Box<DemoArgs>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -126,6 +130,73 @@ pub(crate) struct RanksArgs {
     /// Folders or files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What looks wrong, worst first: how much, when, where, why, and what to do
+///
+/// High: the run failed or will fail. Medium: memory or time could be had. Low: good to know. Within each, what
+/// is about most bytes comes first. Several files are also compared with each other, as ranks of a run.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope insights snapshot.pickle
+  vramscope insights runs/today/                        # every rank, and what sets them apart
+  vramscope insights --fail-on high snapshot.pickle     # exits 1, for CI
+  vramscope insights --json snapshot.pickle | jq '.files[].findings[] | {kind, bytes, what}'")]
+pub(crate) struct InsightsArgs {
+    /// Snapshot files, folders of them, or - for standard input
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Exit with 1 if there is a finding of this severity or a worse one
+    #[arg(long, value_name = "SEVERITY", value_enum)]
+    pub(crate) fail_on: Option<SeverityArg>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Annotated phases: peak, growth and allocations of each
+#[derive(Debug, ClapArgs)]
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
+  vramscope phases snapshot.pickle
+  vramscope phases snapshot.pickle --hide-internal=false     # those of PyTorch itself, too
+  vramscope phases snapshot.pickle --json | jq '.phases[] | {{name, peak}}'"))]
+pub(crate) struct PhasesArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// How free memory lies over time: the largest hole, what is unusable, which segments are pinned longest
+#[derive(Debug, ClapArgs)]
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
+  vramscope fragmentation snapshot.pickle
+  vramscope fragmentation snapshot.pickle --request 2GiB          # unusable for a request of that size
+  vramscope fragmentation snapshot.pickle --since in:backward:start --samples 100 --json"))]
+pub(crate) struct FragmentationArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// The request to be served (default: the largest that the program made)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) request: Option<u64>,
+    /// Moments to look at, evenly spaced
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) samples: u32,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -221,9 +292,8 @@ pub(crate) struct DoctorArgs {
     /// Snapshot file, or - for standard input
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
-    /// Which device, if the file has several (default: the one with the longest trace)
-    #[arg(long, value_name = "D", allow_negative_numbers = true)]
-    pub(crate) device: Option<i32>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -267,6 +337,8 @@ pub(crate) struct SummaryArgs {
     /// Snapshot files, folders of them, or - for standard input
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -512,6 +584,8 @@ impl From<CounterArg> for Counter {
 /// The summary of a real recording that is built in: a training run that runs out of memory
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DemoArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use serde::{Serialize, Serializer};
-use vramscope_analysis::{Allocation, Replay, State, live_weights};
+use vramscope_analysis::{Allocation, Replay, State, gap};
 use vramscope_snapshot::{EventTable, Snapshot};
 
 use crate::args::AtArgs;
 use crate::filter::Subject;
 use crate::output::FrameJson;
-use crate::summary::when;
+use crate::summary::GapJson;
 use crate::{text, tree};
 
 /// Rows of the table where nobody asked for a number.
@@ -30,8 +30,7 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
     if args.tree {
         writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
         report.print_totals(out)?;
-        let keep = |allocation: &Allocation| subject.keeps(allocation, Some(&report.state));
-        tree::print_live(&subject, &live_weights(replay, &report.state, keep), out)?;
+        tree::print_live(&subject, &subject.live(&report.state), out)?;
     } else if args.output.json {
         serde_json::to_writer(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
         writeln!(out)?;
@@ -63,6 +62,8 @@ struct At<'a> {
     live_count: usize,
     shown_count: usize,
     largest_hole: u64,
+    /// Reserved minus requested, by cause.
+    gap: GapJson,
     verdict: &'static str,
     estimated_bytes: u64,
     /// Written one by one: stacks repeated for every allocation can be far larger than the file.
@@ -121,10 +122,15 @@ impl Report<'_> {
             live_count: self.state.live.len(),
             shown_count: self.kept().len(),
             largest_hole: self.state.largest_hole(),
+            gap: self.gap(),
             verdict: self.replay.verdict().status.name(),
             estimated_bytes: self.replay.verdict().estimated_bytes,
             live: LiveList { report: self, allocations: self.largest(limit) },
         }
+    }
+
+    fn gap(&self) -> GapJson {
+        gap(self.snapshot, self.replay, &self.state).into()
     }
 
     fn live(&self, allocation: &Allocation) -> Live<'_> {
@@ -143,7 +149,7 @@ impl Report<'_> {
 
     fn print_totals(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let device = self.replay.device();
-        writeln!(out, "device {device} {}", when(self.events, self.state.at.event()))?;
+        writeln!(out, "device {device} {}", text::when(self.events, self.state.at.event()))?;
         if let Some(verdict) = self.subject.verdict() {
             writeln!(out, "  {verdict}")?;
         }
@@ -162,6 +168,11 @@ impl Report<'_> {
                 text::bytes(bytes),
                 text::count(bytes.max(0) as u64)
             )?;
+        }
+        let gap = self.gap();
+        if gap.total > 0 {
+            let gap = format!("  gap {}: {}", text::bytes(gap.total), gap.in_words());
+            writeln!(out, "\n{}", text::wrapped(&gap, 4))?;
         }
         writeln!(out)
     }

@@ -11,7 +11,7 @@ const RECORDING: &[u8] = include_bytes!("../../../testdata/recordings/oom.pickle
 
 pub(crate) fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let opened = vramscope_files::open_bytes("demo.pickle.xz", RECORDING)?;
-    let file = summary::File::new(&opened);
+    let file = summary::File::new(opened, &args.filter)?;
     summary::print(&[file], args.output.json, out)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,13 +8,11 @@ use vramscope_analysis::Status;
 use vramscope_snapshot::{Action, EventTable, StackId};
 
 use crate::args::DoctorArgs;
-use crate::filter::{FilterArgs, Subject};
-use crate::summary::sentence;
+use crate::filter::Subject;
 use crate::text;
 
 pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let filter = FilterArgs { device: args.device, ..FilterArgs::default() };
-    let subject = Subject::open(&args.path, &filter, &args.output.cache)?;
+    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
     let checks = checks(&subject);
     if args.output.json {
         let report =
@@ -69,7 +67,7 @@ fn checks(subject: &Subject) -> Vec<Check> {
     let events = subject.snapshot().events(subject.replay().device());
     let mut checks = vec![history(subject)];
     checks.extend(stacks(subject, events));
-    checks.push(times(events));
+    checks.push(times(subject, events));
     checks.push(annotations(subject));
     checks
 }
@@ -77,7 +75,7 @@ fn checks(subject: &Subject) -> Vec<Check> {
 /// Is the history complete?
 fn history(subject: &Subject) -> Check {
     let verdict = subject.replay().verdict();
-    let what = sentence(verdict.status, verdict.estimated_bytes);
+    let what = text::sentence(verdict.status, verdict.estimated_bytes);
     let advice = match verdict.status {
         Status::Exact => return Check::good(what),
         Status::LateStart => {
@@ -112,7 +110,11 @@ fn history(subject: &Subject) -> Check {
 fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
     let (mut allocs, mut absent, mut empty, mut frees, mut same) =
         (0_usize, 0_usize, 0_usize, 0_usize, 0_usize);
-    for (row, event) in events.iter().enumerate() {
+    let (from, to) = subject.range();
+    for (row, event) in events.iter().enumerate().take(to.0 as usize).skip(from.0 as usize) {
+        if !subject.keeps_event(&event) {
+            continue;
+        }
         match event.action {
             Action::Alloc => {
                 allocs += 1;
@@ -165,13 +167,15 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
     checks
 }
 
-fn times(events: &EventTable) -> Check {
-    match (events.is_empty(), events.time_us(0)) {
+fn times(subject: &Subject, events: &EventTable) -> Check {
+    let (from, to) = subject.range();
+    let (from, to) = (from.0 as usize, to.0 as usize);
+    match (from >= to, events.time_us(from)) {
         (true, _) => Check::bad("there are no events", "torch.cuda.memory._record_memory_history()"),
         (false, Some(first)) => {
-            let last = events.time_us(events.len() - 1).unwrap_or(first);
+            let last = events.time_us(to - 1).unwrap_or(first);
             let seconds = (last - first) as f64 / 1e6;
-            Check::good(format!("{} over {seconds:.3} s", text::plural(events.len(), "event")))
+            Check::good(format!("{} over {seconds:.3} s", text::plural(to - from, "event")))
         }
         (false, None) => Check::bad(
             "events have no times: this writer has no clock (NPU, PyTorch before 2.2)",

@@ -1,12 +1,14 @@
 //! Which allocations count: the filters that every verb has.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use regex_lite::Regex;
 use vramscope_analysis::{
-    Allocation, Moment, Replay, State, Status, Weight, is_internal, lifetime_weights, live_weights,
+    Allocation, Counter, Finding, Moment, Peak, RankDigest, Replay, Span, State, Status, Weight, is_internal,
+    lifetime_weights, live_weights, peak_of,
 };
 use vramscope_files::{Opened, find, open};
 use vramscope_snapshot::{DeviceId, Event, FrameId, Pool, Snapshot, StackId};
@@ -14,11 +16,10 @@ use vramscope_snapshot::{DeviceId, Event, FrameId, Pool, Snapshot, StackId};
 use crate::args::{CacheArgs, WeighArgs};
 use crate::moment::MomentSpec;
 use crate::progress::Bar;
-use crate::summary::sentence;
 use crate::text;
 
 /// Filters as they are typed.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
     /// Which device, if the file has several (default: the one with the longest trace)
@@ -42,9 +43,17 @@ pub(crate) struct FilterArgs {
     /// Only allocations with a frame that matches, as file:line name
     #[arg(long, value_name = "REGEX")]
     pub(crate) stack: Option<Regex>,
-    /// Show the frames of PyTorch, CPython and the C++ runtime too
-    #[arg(long)]
-    pub(crate) show_internal: bool,
+    /// Leave out frames of PyTorch, CPython and the C++ runtime; =false shows them
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        action = clap::ArgAction::Set
+    )]
+    pub(crate) hide_internal: bool,
 }
 
 fn pool(text: &str) -> Result<Pool, String> {
@@ -76,7 +85,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 
 /// One device of one file, with the filters that apply to it.
 pub(crate) struct Subject {
-    pub(crate) opened: Opened,
+    pub(crate) opened: Arc<Opened>,
     replay: usize,
     filter: Filter,
 }
@@ -96,7 +105,7 @@ struct Filter {
     stacks: Option<Vec<bool>>,
     since: Option<Moment>,
     until: Option<Moment>,
-    show_internal: bool,
+    hide_internal: bool,
 }
 
 impl Subject {
@@ -123,9 +132,27 @@ impl Subject {
         for warning in text::warnings(&opened.snapshot) {
             text::complain(&format!("warning: {}: {warning}", opened.path.display()));
         }
+        Self::quiet(opened, filter)
+    }
+
+    /// Takes an opened file and chooses the device.
+    pub(crate) fn quiet(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Self> {
         let replay = choose(&opened, filter.device)?;
+        Self::of(&Arc::new(opened), replay, filter)
+    }
+
+    /// Every device of a file that the filters leave.
+    pub(crate) fn each(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Vec<Self>> {
+        let opened = Arc::new(opened);
+        match filter.device {
+            Some(_) => Ok(vec![Self::of(&opened, choose(&opened, filter.device)?, filter)?]),
+            None => (0..opened.replays.len()).map(|replay| Self::of(&opened, replay, filter)).collect(),
+        }
+    }
+
+    fn of(opened: &Arc<Opened>, replay: usize, filter: &FilterArgs) -> anyhow::Result<Self> {
         let filter = Filter::new(filter, &opened.snapshot, &opened.replays[replay])?;
-        Ok(Self { opened, replay, filter })
+        Ok(Self { opened: Arc::clone(opened), replay, filter })
     }
 
     pub(crate) fn snapshot(&self) -> &Snapshot {
@@ -148,13 +175,39 @@ impl Subject {
 
     /// Whether anything but the device is restricted.
     pub(crate) fn is_filtered(&self) -> bool {
-        let Filter { stream, pool, min_size, stacks, since, until, .. } = &self.filter;
-        stream.is_some()
-            || pool.is_some()
-            || *min_size > 0
-            || stacks.is_some()
-            || since.is_some()
-            || until.is_some()
+        self.leaves_out_allocations() || self.filter.since.is_some() || self.filter.until.is_some()
+    }
+
+    /// Whether some allocations are left out, whenever they lived.
+    pub(crate) fn leaves_out_allocations(&self) -> bool {
+        let Filter { stream, pool, min_size, stacks, .. } = &self.filter;
+        stream.is_some() || pool.is_some() || *min_size > 0 || stacks.is_some()
+    }
+
+    /// When a counter of the device was highest in the stretch that is looked at.
+    pub(crate) fn peak(&self, counter: Counter) -> Peak {
+        let (from, to) = self.range();
+        if (from, to) == (Moment::START, self.replay().end()) {
+            return self.replay().peak(counter);
+        }
+        let at = self.replay().highest(counter, from, to);
+        Peak { bytes: self.replay().counters(at)[counter], at }
+    }
+
+    /// When the requested bytes of what passes the filters were highest.
+    pub(crate) fn kept_peak(&self) -> Peak {
+        if !self.leaves_out_allocations() {
+            return self.peak(Counter::Requested);
+        }
+        let (from, to) = self.range();
+        // Where the trace does not name pools, those at the end serve for all.
+        let state = self.filter.pool.map(|_| self.replay().state(to));
+        peak_of(self.replay(), from, to, |allocation| self.keeps(allocation, state.as_ref()))
+    }
+
+    /// What each stack holds at a moment, of what passes the filters.
+    pub(crate) fn live(&self, state: &State) -> Vec<Weight> {
+        live_weights(self.replay(), state, |allocation| self.keeps(allocation, Some(state)))
     }
 
     /// Whether an event passes the filters, apart from its time.
@@ -174,6 +227,28 @@ impl Subject {
             && wanted_pool.is_none_or(|wanted| pool == Some(wanted))
     }
 
+    /// Whether a finding is about something that passes the filters.
+    pub(crate) fn keeps_finding(&self, finding: &Finding) -> bool {
+        let Filter { stream, pool, min_size, stacks, .. } = &self.filter;
+        let (from, to) = self.range();
+        let site = &finding.site;
+        finding.bytes >= *min_size
+            && finding.when.1 >= from
+            && finding.when.0 <= to
+            && stream.is_none_or(|stream| site.stream.is_none_or(|found| found == stream))
+            && pool.is_none_or(|pool| site.pool.is_none_or(|found| found == pool))
+            && stacks.as_ref().is_none_or(|stacks| {
+                site.stack.is_some_and(|stack| stacks.get(stack.index()).copied().unwrap_or(false))
+            })
+    }
+
+    /// What is kept of this rank to compare it with others.
+    pub(crate) fn digest(&self, rank: Option<u64>, spans: &[Span]) -> RankDigest {
+        let about = (self.snapshot(), self.replay(), spans);
+        let when = (self.kept_peak(), self.range().1);
+        RankDigest::new(rank, about, when, |allocation, state| self.keeps(allocation, Some(state)))
+    }
+
     /// What each stack weighs, as it was asked for: at a moment, or over a stretch.
     pub(crate) fn weights(&self, weigh: &WeighArgs) -> anyhow::Result<Weighed> {
         let replay = self.replay();
@@ -183,14 +258,13 @@ impl Subject {
             return Ok(Weighed { weights, at: None });
         }
         let state = replay.state(self.moment(&weigh.at)?);
-        let weights = live_weights(replay, &state, |allocation| self.keeps(allocation, Some(&state)));
-        Ok(Weighed { weights, at: Some(state.at) })
+        Ok(Weighed { weights: self.live(&state), at: Some(state.at) })
     }
 
     /// Where in the program: the user's own line, or the innermost of all.
     pub(crate) fn place(&self, stack: StackId) -> String {
         match self.snapshot().frames(stack).next() {
-            Some(frame) if self.filter.show_internal => text::frame(self.snapshot(), frame),
+            Some(frame) if !self.filter.hide_internal => text::frame(self.snapshot(), frame),
             _ => text::place(self.snapshot(), stack),
         }
     }
@@ -198,14 +272,19 @@ impl Subject {
     /// The verdict, where numbers may be estimates.
     pub(crate) fn verdict(&self) -> Option<String> {
         let verdict = self.replay().verdict();
-        (verdict.status != Status::Exact).then(|| sentence(verdict.status, verdict.estimated_bytes))
+        (verdict.status != Status::Exact).then(|| text::sentence(verdict.status, verdict.estimated_bytes))
+    }
+
+    /// Whether what PyTorch does itself is left out.
+    pub(crate) fn hides_internal(&self) -> bool {
+        self.filter.hide_internal
     }
 
     /// Whether a frame is to be shown.
     pub(crate) fn shows(&self, frame: FrameId) -> bool {
         let frame = self.snapshot().stacks.frame(frame);
         let (name, file) = (self.snapshot().text(frame.name), self.snapshot().text(frame.file));
-        self.filter.show_internal || !is_internal(name, file)
+        !self.filter.hide_internal || !is_internal(name, file)
     }
 
     /// Whether an allocation passes the filters. `state` resolves the pool where the trace does not say.
@@ -239,14 +318,20 @@ impl Filter {
             };
             snapshot.stacks.ids().map(matches).collect()
         });
+        let (since, until) = (resolve(&args.since)?, resolve(&args.until)?);
+        if let (Some(since), Some(until)) = (since, until)
+            && since > until
+        {
+            bail!("--since is after --until");
+        }
         Ok(Self {
             stream: args.stream,
             pool: args.pool,
             min_size: args.min_size.unwrap_or(0),
             stacks,
-            since: resolve(&args.since)?,
-            until: resolve(&args.until)?,
-            show_internal: args.show_internal,
+            since,
+            until,
+            hide_internal: args.hide_internal,
         })
     }
 }

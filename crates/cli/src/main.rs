@@ -8,9 +8,14 @@ mod doctor;
 mod events;
 mod export;
 mod filter;
+mod finding;
 mod flame;
+mod fragmentation;
+mod insights;
+mod many;
 mod moment;
 mod output;
+mod phases;
 mod progress;
 mod ranks;
 mod segments;
@@ -51,6 +56,9 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Top(top) => top::run(top, out),
         Command::Flame(flame) => flame::run(flame, out),
         Command::Diff(diff) => diff::run(diff, out),
+        Command::Insights(insights) => insights::run(insights, out),
+        Command::Phases(phases) => phases::run(phases, out),
+        Command::Fragmentation(args) => fragmentation::run(args, out),
         Command::Ranks(ranks) => ranks::run(ranks, out),
         Command::Segments(segments) => segments::run(segments, out),
         Command::Export(export) => export::run(export, out),

@@ -1,62 +1,56 @@
 //! `vramscope ranks`: all ranks of a run, and who is the odd one out.
 
-use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{Counter, Line, Replay, Sum, by_line, live_weights};
-use vramscope_files::{Opened, find, open_each};
-use vramscope_snapshot::naming::RankKind;
+use vramscope_analysis::{
+    Counter, LineDifference, Outlier, RankDigest, RankReport, Severity, compare_ranks, rank_insights, spans,
+};
+use vramscope_files::Opened;
 
 use crate::args::RanksArgs;
-use crate::progress::Bar;
+use crate::filter::{FilterArgs, Subject};
+use crate::finding::{self, FindingJson};
+use crate::many::{self, Run};
+use crate::style::{self, Role};
 use crate::text;
 
-/// A rank stands out if it is off the median by more than this share and this many bytes.
-const SHARE: f64 = 0.05;
-const BYTES: i64 = 8 << 20;
-/// Lines that explain an outlier.
-const LINES: usize = 3;
-
 pub(crate) fn run(args: &RanksArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let (inputs, errors) = find(&args.paths);
-    let cache = args.output.cache.cache();
-    let bar = Bar::new(&inputs);
-    let results = open_each(&inputs, cache.as_ref(), &bar, |opened| Rank::new(&opened));
-    drop(bar);
-    let mut ranks = Vec::new();
-    let mut failed = !errors.is_empty();
-    for error in &errors {
-        text::complain(&error.to_string());
-    }
-    for (input, result) in inputs.iter().zip(results) {
-        match result {
-            Ok(Some(rank)) => ranks.push(rank),
-            Ok(None) => {}
-            Err(error) if !input.named && error.is_another_kind() => {}
-            Err(error) => {
-                failed = true;
-                text::complain(&error.to_string());
-            }
-        }
-    }
-    let outliers = outliers(&ranks);
+    let read = many::open(&args.paths, &args.output.cache, |opened| Rank::new(opened, &args.filter))?;
+    let ranks: Vec<&Rank> = read.values.iter().flatten().collect();
+    let runs: Vec<Compared<'_>> =
+        many::runs(&ranks, |rank| &rank.run).into_iter().map(|ranks| Compared::new(&ranks)).collect();
     if args.output.json {
-        let report = Report { schema: "vramscope/ranks/1", ranks: &ranks, outliers: &outliers };
+        let outliers = runs.iter().flat_map(Compared::outliers).collect();
+        let findings = runs.iter().flat_map(Compared::findings).collect();
+        let report = Report { schema: "vramscope/ranks/1", ranks: &ranks, outliers, findings };
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
     } else {
-        print(&ranks, &outliers, out)?;
+        for (number, run) in runs.iter().enumerate() {
+            if number > 0 {
+                writeln!(out)?;
+            }
+            run.print(out)?;
+        }
     }
-    Ok(if failed { ExitCode::from(2) } else { ExitCode::SUCCESS })
+    out.flush()?;
+    for rank in &ranks {
+        rank.warnings
+            .iter()
+            .for_each(|warning| text::complain(&format!("warning: {}: {warning}", rank.path)));
+    }
+    Ok(read.finish(out, 0)?)
 }
 
 #[derive(Serialize)]
 struct Report<'a> {
     schema: &'static str,
-    ranks: &'a [Rank],
-    outliers: &'a [Outlier],
+    ranks: &'a [&'a Rank],
+    outliers: Vec<OutlierJson>,
+    findings: Vec<FindingJson>,
 }
 
 #[derive(Serialize)]
@@ -74,18 +68,17 @@ struct Rank {
     gap: i64,
     oom: usize,
     verdict: &'static str,
-    /// What ranks of one run have in common.
     #[serde(skip)]
-    run: (String, Option<u64>, bool),
+    warnings: Vec<String>,
     #[serde(skip)]
-    at_peak: BTreeMap<Option<Line>, Sum>,
+    run: Run,
     #[serde(skip)]
-    at_end: BTreeMap<Option<Line>, Sum>,
+    digest: RankDigest,
 }
 
 /// A rank that is unlike the others of its run.
 #[derive(Serialize)]
-struct Outlier {
+struct OutlierJson {
     path: String,
     rank: Option<u64>,
     /// `peak` or `end`.
@@ -103,167 +96,170 @@ struct OutlierLine {
     line: u32,
     bytes: i64,
     median: i64,
-    #[serde(skip)]
-    label: String,
 }
 
 impl Rank {
     /// The device with the longest trace of a file; `None` if nothing was allocated on any.
-    fn new(opened: &Opened) -> Option<Self> {
-        let (snapshot, name) = (&opened.snapshot, &opened.name);
-        let replay = opened.replays.iter().max_by_key(|replay| (replay.events(), -replay.device().0))?;
-        let peak = replay.peak(Counter::Requested);
-        let live =
-            |replay: &Replay, at| by_line(snapshot, &live_weights(replay, &replay.state(at), |_| true));
-        let end = replay.counters(replay.end());
-        Some(Self {
-            path: opened.path.display().to_string(),
-            rank: name.rank.filter(|(kind, _)| *kind != RankKind::Process).map(|(_, rank)| rank),
+    fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Option<Self>> {
+        if opened.replays.is_empty() {
+            return Ok(None);
+        }
+        let run = Run::of(&opened);
+        let rank = many::rank(&opened);
+        let subject = Subject::quiet(opened, filter)?;
+        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let digest = subject.digest(rank, &spans(snapshot, replay.device()));
+        let name = &subject.opened.name;
+        let (from, to) = subject.range();
+        let in_range = |moment| from <= moment && moment <= to;
+        Ok(Some(Self {
+            path: subject.opened.path.display().to_string(),
+            rank,
             rank_kind: name.rank.map(|(kind, _)| kind.label()),
             step: name.step,
             group: name.group.clone(),
-            run: (name.group.clone(), name.step, name.oom),
             device: replay.device().0,
-            peak: peak.bytes,
-            end: end.requested,
-            reserved_peak: replay.peak(Counter::Reserved).bytes,
-            gap: replay.counters(peak.at).reserved - peak.bytes,
-            oom: replay.ooms().len(),
+            peak: digest.peak,
+            end: digest.end,
+            reserved_peak: subject.peak(Counter::Reserved).bytes,
+            gap: digest.gap,
+            oom: replay
+                .ooms()
+                .iter()
+                .filter(|oom| in_range(vramscope_analysis::Moment::after(oom.event)))
+                .count(),
             verdict: replay.verdict().status.name(),
-            at_peak: live(replay, peak.at),
-            at_end: live(replay, replay.end()),
+            warnings: text::warnings(snapshot),
+            run,
+            digest,
+        }))
+    }
+}
+
+/// The ranks of one run, compared.
+struct Compared<'a> {
+    ranks: Vec<&'a Rank>,
+    digests: Vec<RankDigest>,
+    report: RankReport,
+}
+
+impl<'a> Compared<'a> {
+    fn new(ranks: &[&&'a Rank]) -> Self {
+        let mut ranks: Vec<&'a Rank> = ranks.iter().map(|rank| **rank).collect();
+        ranks.sort_by(|a, b| (a.rank, &a.path).cmp(&(b.rank, &b.path)));
+        let digests: Vec<_> = ranks.iter().map(|rank| rank.digest.clone()).collect();
+        let report = compare_ranks(&digests);
+        Self { ranks, digests, report }
+    }
+
+    fn outliers(&self) -> impl Iterator<Item = OutlierJson> {
+        self.report.outliers.iter().filter_map(|outlier| {
+            let rank = self.ranks.get(outlier.row)?;
+            let lines = outlier.lines.iter().map(|LineDifference { line, bytes, median }| OutlierLine {
+                name: line.as_ref().map(|line| line.name.clone()).unwrap_or_default(),
+                file: line.as_ref().map(|line| line.file.clone()).unwrap_or_default(),
+                line: line.as_ref().map_or(0, |line| line.line),
+                bytes: *bytes,
+                median: *median,
+            });
+            Some(OutlierJson {
+                path: rank.path.clone(),
+                rank: rank.rank,
+                when: outlier.when,
+                bytes: outlier.bytes,
+                median: outlier.median,
+                lines: lines.collect(),
+            })
         })
     }
 
-    fn name(&self) -> String {
-        match self.rank {
-            Some(rank) => rank.to_string(),
-            None => "–".into(),
-        }
+    fn findings(&self) -> impl Iterator<Item = FindingJson> {
+        let found = rank_insights(&self.digests, &self.report, &finding::bytes);
+        found.into_iter().map(|finding| FindingJson::new(None, &finding))
     }
-}
 
-/// Ranks that differ from the median of their run, at the peak or at the end, largest difference first.
-fn outliers(ranks: &[Rank]) -> Vec<Outlier> {
-    let mut groups: BTreeMap<_, Vec<&Rank>> = BTreeMap::new();
-    for rank in ranks {
-        groups.entry(&rank.run).or_default().push(rank);
-    }
-    let mut found = Vec::new();
-    for group in groups.values().filter(|group| group.len() >= 3) {
-        type Value = fn(&Rank) -> i64;
-        type Lines = fn(&Rank) -> &BTreeMap<Option<Line>, Sum>;
-        let kinds: [(&'static str, Value, Lines); 2] =
-            [("peak", |rank| rank.peak, |rank| &rank.at_peak), ("end", |rank| rank.end, |rank| &rank.at_end)];
-        for (when, value, lines) in kinds {
-            let middle = median(group.iter().map(|rank| value(rank)).collect());
-            for rank in group {
-                let off = value(rank) - middle;
-                if off.abs() < BYTES || (off.abs() as f64) < middle.max(1) as f64 * SHARE {
-                    continue;
-                }
-                found.push(Outlier {
-                    path: rank.path.clone(),
-                    rank: rank.rank,
-                    when,
-                    bytes: value(rank),
-                    median: middle,
-                    lines: explanation(lines(rank), group, lines),
-                });
-            }
-        }
-    }
-    found.sort_by_key(|outlier| std::cmp::Reverse((outlier.bytes - outlier.median).abs()));
-    found
-}
-
-/// The lines in which a rank differs most from the median of its run.
-fn explanation(
-    own: &BTreeMap<Option<Line>, Sum>,
-    group: &[&Rank],
-    lines: fn(&Rank) -> &BTreeMap<Option<Line>, Sum>,
-) -> Vec<OutlierLine> {
-    let bytes = |sums: &BTreeMap<Option<Line>, Sum>, line: &Option<Line>| {
-        sums.get(line).map_or(0, |sum| i64::try_from(sum.bytes).unwrap_or(i64::MAX))
-    };
-    let mut all: Vec<&Option<Line>> = group.iter().flat_map(|rank| lines(rank).keys()).collect();
-    all.sort_unstable();
-    all.dedup();
-    let mut differing: Vec<_> = all
-        .into_iter()
-        .map(|line| {
-            let middle = median(group.iter().map(|rank| bytes(lines(rank), line)).collect());
-            (line, bytes(own, line), middle)
-        })
-        .filter(|(_, own, middle)| own != middle)
-        .collect();
-    differing.sort_by_key(|(line, own, middle)| (std::cmp::Reverse((own - middle).abs()), *line));
-    differing.truncate(LINES);
-    let describe = |(line, bytes, median): (&Option<Line>, i64, i64)| {
-        let label = text::line(line.as_ref());
-        let Line { file, line, name } =
-            line.clone().unwrap_or(Line { file: String::new(), line: 0, name: String::new() });
-        OutlierLine { name, file, line, bytes, median, label }
-    };
-    differing.into_iter().map(describe).collect()
-}
-
-/// The lower median: of two in the middle the smaller, so that it is a value that occurs.
-fn median(mut values: Vec<i64>) -> i64 {
-    values.sort_unstable();
-    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0)
-}
-
-fn print(ranks: &[Rank], outliers: &[Outlier], out: &mut dyn Write) -> std::io::Result<()> {
-    let highest = ranks.iter().map(|rank| rank.peak).max().unwrap_or(1).max(1);
-    let mut group = None;
-    for rank in ranks {
-        if group != Some(&rank.run) {
-            if group.is_some() {
-                writeln!(out)?;
-            }
-            group = Some(&rank.run);
-            let folder = std::path::Path::new(&rank.path).parent().unwrap_or(std::path::Path::new(""));
-            writeln!(out, "{}", text::printable(&folder.display().to_string()))?;
+    fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let Some(first) = self.ranks.first() else { return Ok(()) };
+        let folder = Path::new(&first.path).parent().unwrap_or(Path::new(""));
+        writeln!(out, "{}", style::paint(Role::Strong, &text::printable(&folder.display().to_string())))?;
+        let heading = format!(
+            "  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  {:14}",
+            "rank", "peak", "end", "reserved", "gap", "oom", "verdict"
+        );
+        writeln!(out, "{}", style::paint(Role::Dim, heading.trim_end()))?;
+        let highest = self.ranks.iter().map(|rank| rank.peak).max().unwrap_or(1).max(1);
+        for (row, rank) in self.ranks.iter().enumerate() {
+            let is_outlier = self.report.outliers.iter().any(|outlier| outlier.row == row);
+            let bar = "█".repeat((rank.peak.max(0) as f64 / highest as f64 * 16.0).round() as usize);
+            let mark = if is_outlier { style::paint(Role::Warning, " ▲") } else { String::new() };
             writeln!(
                 out,
-                "  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  {:14}",
-                "rank", "peak", "end", "reserved", "gap", "oom", "verdict"
+                "  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  {:14}  {}{mark}",
+                rank.rank.map_or_else(|| "–".into(), |rank| rank.to_string()),
+                text::bytes(rank.peak),
+                text::bytes(rank.end),
+                text::bytes(rank.reserved_peak),
+                text::bytes(rank.gap),
+                rank.oom,
+                rank.verdict,
+                style::paint(Role::Chart, &bar),
             )?;
         }
-        let is_outlier = outliers.iter().any(|outlier| outlier.path == rank.path);
-        let bar = "█".repeat((rank.peak.max(0) as f64 / highest as f64 * 16.0).round() as usize);
-        let line = format!(
-            "  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  {:14}  {bar}{}",
-            rank.name(),
-            text::bytes(rank.peak),
-            text::bytes(rank.end),
-            text::bytes(rank.reserved_peak),
-            text::bytes(rank.gap),
-            rank.oom,
-            rank.verdict,
-            if is_outlier { " ▲" } else { "" }
-        );
-        writeln!(out, "{}", line.trim_end())?;
+        self.print_findings(out)
     }
-    for outlier in outliers {
-        let name = outlier.rank.map_or_else(|| outlier.path.clone(), |rank| format!("rank {rank}"));
+
+    fn print_findings(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.ranks.len() < 2 {
+            return Ok(());
+        }
+        let RankReport { common, skew, .. } = &self.report;
         writeln!(
             out,
-            "\n  ! {name}: {} requested at the {}, {} against the median of {}",
-            text::bytes(outlier.bytes),
-            outlier.when,
-            text::signed(outlier.bytes - outlier.median),
-            text::bytes(outlier.median)
+            "\n  {} in {} the same on all ranks · peaks differ by up to {}",
+            finding::bytes(common.bytes),
+            text::plural(common.count as usize, "line"),
+            text::bytes(*skew)
         )?;
-        for OutlierLine { bytes, median, label, .. } in &outlier.lines {
-            let (change, own, middle) =
-                (text::signed(bytes - median), text::bytes(*bytes), text::bytes(*median));
-            writeln!(out, "      {change:>11}  {label}: {own}, the others {middle}")?;
+        // What is said of the peak need not be said again of the end.
+        let is_said = |outlier: &Outlier| {
+            let line = |outlier: &Outlier| outlier.lines.first().map(|line| line.line.clone());
+            let of_peak = |other: &&Outlier| other.when == "peak" && other.row == outlier.row;
+            outlier.when == "end"
+                && self.report.outliers.iter().any(|other| of_peak(&other) && line(other) == line(outlier))
+        };
+        for outlier in self.report.outliers.iter().filter(|outlier| !is_said(outlier)) {
+            let Some(rank) = self.ranks.get(outlier.row) else { continue };
+            let name = rank.rank.map_or_else(|| text::printable(&rank.path), |rank| format!("rank {rank}"));
+            writeln!(
+                out,
+                "\n  {} {}: {} requested at the {}, {} against the median of {}",
+                style::paint(Role::Warning, "!"),
+                style::paint(Role::Strong, &name),
+                text::bytes(outlier.bytes),
+                outlier.when,
+                text::signed(outlier.bytes - outlier.median),
+                text::bytes(outlier.median)
+            )?;
+            for LineDifference { line, bytes, median } in &outlier.lines {
+                let change = text::signed(bytes - median);
+                let (label, own, middle) =
+                    (text::line(line.as_ref()), text::bytes(*bytes), text::bytes(*median));
+                writeln!(out, "      {change:>11}  {label}: {own}, the others {middle}")?;
+            }
         }
+        let others: Vec<_> = rank_insights(&self.digests, &self.report, &finding::bytes)
+            .into_iter()
+            .filter(|finding| {
+                finding.kind != vramscope_analysis::Kind::Rank && finding.severity > Severity::Low
+            })
+            .collect();
+        if !others.is_empty() {
+            writeln!(out)?;
+        }
+        others.iter().try_for_each(|finding| finding::print_short(finding, out))?;
+        if self.report.outliers.is_empty() && others.is_empty() && self.ranks.len() >= 3 {
+            writeln!(out, "\n  no rank stands out")?;
+        }
+        Ok(())
     }
-    if outliers.is_empty() && ranks.len() >= 3 {
-        writeln!(out, "\n  no rank stands out")?;
-    }
-    Ok(())
 }

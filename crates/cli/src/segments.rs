@@ -11,7 +11,6 @@ use vramscope_snapshot::{Pool, Snapshot};
 
 use crate::args::SegmentsArgs;
 use crate::filter::Subject;
-use crate::summary::when;
 use crate::text;
 
 /// Fill of a cell, from free to full.
@@ -149,7 +148,7 @@ fn print(
     let device = subject.replay().device();
     let events = subject.snapshot().events(device);
     writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    writeln!(out, "device {device} {}", when(events, state.at.event()))?;
+    writeln!(out, "device {device} {}", text::when(events, state.at.event()))?;
     if let Some(verdict) = subject.verdict() {
         writeln!(out, "  {verdict}")?;
     }

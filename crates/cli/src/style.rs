@@ -50,18 +50,40 @@ fn decimal(n: i64) -> String {
 /// What a text is, for its colour. Colour is never the only sign.
 #[derive(Clone, Copy)]
 pub(crate) enum Role {
+    Plain,
     Fine,
     Warning,
+    Bad,
+    /// What matters less than the rest.
+    Dim,
+    /// Names and headings.
+    Strong,
+    /// Bars and curves.
+    Chart,
+}
+
+/// The role of a number by the share of the whole that it is.
+pub(crate) fn heat(share: f64) -> Role {
+    match share {
+        0.25.. => Role::Bad,
+        0.1.. => Role::Warning,
+        _ => Role::Plain,
+    }
 }
 
 /// The text in the colour of its role, if there are colours.
 pub(crate) fn paint(role: Role, text: &str) -> String {
-    if !CHOSEN.get().is_some_and(|(_, is_coloured)| *is_coloured) {
+    if text.is_empty() || !CHOSEN.get().is_some_and(|(_, is_coloured)| *is_coloured) {
         return text.to_owned();
     }
     let code = match role {
+        Role::Plain => return text.to_owned(),
         Role::Fine => 32,
         Role::Warning => 33,
+        Role::Bad => 31,
+        Role::Dim => 2,
+        Role::Strong => 1,
+        Role::Chart => 36,
     };
     format!("\x1b[{code}m{text}\x1b[0m")
 }

@@ -3,8 +3,8 @@
 pub(crate) use vramscope_analysis::units::count;
 
 pub(crate) use crate::style::bytes;
-use vramscope_analysis::{Line, user_frame};
-use vramscope_snapshot::{Frame, Snapshot, StackId};
+use vramscope_analysis::{Line, Status, user_frame};
+use vramscope_snapshot::{EventIdx, EventTable, Frame, Snapshot, StackId};
 
 /// `1 event`, `2 events`.
 pub(crate) fn plural(n: usize, word: &str) -> String {
@@ -44,9 +44,7 @@ pub(crate) fn place(snapshot: &Snapshot, stack: StackId) -> String {
 
 /// A line that was taken out of its file.
 pub(crate) fn line(line: Option<&Line>) -> String {
-    let Some(Line { file, line, name }) = line else { return "(no Python frame)".into() };
-    let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    printable(&if *line == 0 { name.clone() } else { format!("{file}:{line} {name}") })
+    line.map_or_else(|| "(no Python frame)".into(), |line| printable(&line.short()))
 }
 
 /// Bytes with their sign: what changed.
@@ -139,6 +137,45 @@ pub(crate) fn columns() -> usize {
     match terminal_size::terminal_size() {
         Some((terminal_size::Width(width), _)) => usize::from(width).max(40),
         None => 160,
+    }
+}
+
+/// The verdict in words.
+pub(crate) fn sentence(status: Status, estimated: u64) -> String {
+    let about = match estimated {
+        0 => String::new(),
+        n => format!("; sizes of blocks of {} in all are inferred", bytes(n as i64)),
+    };
+    let what = match status {
+        Status::Exact => {
+            return "exact: complete from the first allocation on, equal to PyTorch's counters".into();
+        }
+        Status::LateStart => "late start: recording began when memory was in use",
+        Status::RingOverflow => "ring overflow: the beginning of the history is gone",
+        Status::EventsSkipped => "events skipped: some were not recorded",
+        Status::SettingsChanged => "settings changed while recording",
+        Status::Truncated => "truncated: the file is cut or damaged",
+        Status::StateOnly => "state only: no history was recorded",
+    };
+    format!("{what}{about}")
+}
+
+/// The moment of an event in words, with its time if it has one.
+pub(crate) fn when(events: &EventTable, event: Option<EventIdx>) -> String {
+    let Some(event) = event else { return "before the first event".into() };
+    match events.time_us(event.index()) {
+        Some(us) => format!("after event {}, {}", count(event.0), time(us)),
+        None => format!("after event {}", count(event.0)),
+    }
+}
+
+/// A stretch of time.
+pub(crate) fn duration(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        1_000_000..600_000_000 => format!("{:.2} s", us as f64 / 1e6),
+        _ => format!("{:.1} min", us as f64 / 6e7),
     }
 }
 

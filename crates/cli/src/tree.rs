@@ -9,7 +9,6 @@ use vramscope_snapshot::Snapshot;
 
 use crate::args::TreeArgs;
 use crate::filter::Subject;
-use crate::summary::when;
 use crate::text;
 
 /// More levels than anybody reads.
@@ -40,7 +39,9 @@ pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
     writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
     let events = subject.snapshot().events(subject.replay().device());
     match weighed.at {
-        Some(at) => writeln!(out, "device {}, {}", subject.replay().device(), when(events, at.event()))?,
+        Some(at) => {
+            writeln!(out, "device {}, {}", subject.replay().device(), text::when(events, at.event()))?;
+        }
         None => {
             let (from, to) = subject.range();
             let lived = "bytes times events lived";

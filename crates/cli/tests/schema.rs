@@ -39,6 +39,7 @@ fn every_verb_keeps_to_its_schema() {
         ["llama_python", "oom", "mempool", "late_start", "empty", "formats_list", "cpp_dump", "skip_alloc"];
     for name in names.map(|name| recording(&format!("{name}.pickle"))) {
         check("summary", &["summary", &name]);
+        check("insights", &["insights", &name]);
         if name.contains("empty") {
             continue;
         }
@@ -52,10 +53,15 @@ fn every_verb_keeps_to_its_schema() {
         }
         check("segments", &["segments", &name, "--limit", "10"]);
         check("doctor", &["doctor", &name]);
+        check("phases", &["phases", &name]);
+        check("fragmentation", &["fragmentation", &name]);
         check("diff", &["diff", &name, &recording("leak_graph.pickle")]);
     }
     check("at", &["at", &recording("oom.pickle"), "--oom", "--limit", "5"]);
     check("events", &["events", &recording("oom.pickle"), "--since", "11000"]);
     let ranks: Vec<_> = (0..4).map(|rank| recording(&format!("rank{rank}_memory_snapshot.pickle"))).collect();
-    check("ranks", &["ranks", &ranks[0], &ranks[1], &ranks[2], &ranks[3]]);
+    for verb in ["ranks", "insights"] {
+        check(verb, &[verb, &ranks[0], &ranks[1], &ranks[2], &ranks[3]]);
+    }
+    check("summary", &["summary", &recording("oom.pickle"), "--min-size", "1MiB", "--until", "oom"]);
 }

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use rayon::prelude::*;
 use vramscope_analysis::Replay;
@@ -79,11 +80,31 @@ pub struct Opened {
     /// Bytes of the file.
     pub bytes: u64,
     /// What the file says.
-    pub snapshot: Snapshot,
+    pub snapshot: Arc<Snapshot>,
     /// Each device's trace, replayed.
     pub replays: Vec<Replay>,
     /// Whether it came from the cache.
     pub from_cache: bool,
+    storing: Storing,
+}
+
+impl Opened {
+    /// Waits until the cache is written, which goes on in the background after opening.
+    pub fn wait_until_cached(&mut self) {
+        self.storing = Storing(None);
+    }
+}
+
+/// The cache being written. Whoever opened the file goes on meanwhile; dropping this waits for the end.
+#[derive(Debug)]
+struct Storing(Option<JoinHandle<()>>);
+
+impl Drop for Storing {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Is told how reading goes on.
@@ -113,12 +134,10 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         && let Some(snapshot) = cache.load(fingerprint)
     {
         progress.advance(bytes);
-        let replays = Replay::all(&snapshot);
-        let (path, name) = (input.path.clone(), input.name.clone());
-        return Ok(Opened { path, name, bytes, snapshot, replays, from_cache: true });
+        return Ok(Opened { from_cache: true, ..opened(input, bytes, snapshot, None) });
     }
     let (snapshot, bytes) = read_file(file, bytes, &input.path, progress)?;
-    Ok(opened(input, bytes, snapshot, cache.zip(fingerprint.as_ref())))
+    Ok(opened(input, bytes, snapshot, cache.cloned().zip(fingerprint)))
 }
 
 /// Opens a snapshot that is in memory already.
@@ -141,15 +160,15 @@ pub fn open_each<T: Send>(
 }
 
 /// Replays what was read, and meanwhile puts it into the cache.
-fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(&Cache, &Fingerprint)>) -> Opened {
-    let replays = thread::scope(|scope| {
-        if let Some((cache, fingerprint)) = cache {
-            scope.spawn(|| cache.store(fingerprint, &snapshot));
-        }
-        Replay::all(&snapshot)
-    });
+fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, Fingerprint)>) -> Opened {
+    let snapshot = Arc::new(snapshot);
+    let storing = Storing(cache.and_then(|(cache, fingerprint)| {
+        let snapshot = Arc::clone(&snapshot);
+        thread::Builder::new().spawn(move || cache.store(&fingerprint, &snapshot)).ok()
+    }));
+    let replays = Replay::all(&snapshot);
     let (path, name) = (input.path.clone(), input.name.clone());
-    Opened { path, name, bytes, snapshot, replays, from_cache: false }
+    Opened { path, name, bytes, snapshot, replays, from_cache: false, storing }
 }
 
 /// Reads a stream that may block, chunk by chunk, to its end.

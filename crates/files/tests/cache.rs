@@ -34,7 +34,9 @@ impl Place {
 
     fn open(&self) -> Opened {
         let inputs = find(&[self.file()]).0;
-        open(&inputs[0], Some(&self.cache), &()).unwrap()
+        let mut opened = open(&inputs[0], Some(&self.cache), &()).unwrap();
+        opened.wait_until_cached();
+        opened
     }
 
     /// The Arrow files in the cache.

@@ -1,22 +1,34 @@
 //! Memory over the trace in the terminal's own characters.
 
-use vramscope_analysis::{Counter, Moment, Replay};
+use vramscope_analysis::{Counter, Moment};
 
+use crate::filter::Subject;
+use crate::style::{self, Role};
 use crate::text;
 
 const ROWS: usize = 6;
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Columns before the curve.
+const LABEL: usize = 10;
+
+/// The lines of a chart, ready to be printed.
+pub(super) struct Chart {
+    pub(super) lines: Vec<String>,
+}
 
 /// A chart of what is requested, with what is reserved as dots above, a label on each second row. Every
-/// column shows the true maximum of its part of the trace: a spike one event wide is seen.
-pub(super) fn chart(replay: &Replay, columns: usize) -> Vec<String> {
-    let events = replay.events();
-    let highest = replay.peak(Counter::Reserved).bytes.max(replay.peak(Counter::Requested).bytes);
-    if events < 2 || highest <= 0 || columns < 8 {
-        return Vec::new();
+/// column shows the true maximum of its part of the trace: a spike one event wide is seen. Below are the
+/// peak, the out-of-memory errors and the ends of the axis.
+pub(super) fn chart(subject: &Subject, columns: usize) -> Option<Chart> {
+    let replay = subject.replay();
+    let (from, to) = subject.range();
+    let length = u64::from(to.0.saturating_sub(from.0));
+    let highest = subject.peak(Counter::Reserved).bytes.max(subject.peak(Counter::Requested).bytes);
+    if length < 2 || highest <= 0 || columns < 8 {
+        return None;
     }
-    let columns = columns.min(events);
-    let moment = |column: usize| Moment((events as u64 * column as u64 / columns as u64) as u32);
+    let columns = columns.min(length as usize);
+    let moment = |column: usize| Moment(from.0 + (length * column as u64 / columns as u64) as u32);
     let heights: Vec<(f64, f64)> = (0..columns)
         .map(|column| {
             let (_, max) = replay.extremes(moment(column), moment(column + 1));
@@ -29,15 +41,50 @@ pub(super) fn chart(replay: &Replay, columns: usize) -> Vec<String> {
         let holds_reserved = reserved > row as f64 && reserved <= (row + 1) as f64;
         if filled == 0 && holds_reserved { '·' } else { EIGHTHS[filled] }
     };
-    (0..ROWS)
-        .rev()
-        .map(|row| {
-            let label = match row + 1 {
-                top if top % 2 == 0 => text::bytes((highest as f64 * top as f64 / ROWS as f64) as i64),
-                _ => String::new(),
-            };
-            let line: String = heights.iter().map(|&heights| cell(row, heights)).collect();
-            format!("{label:>10} {}", line.trim_end())
-        })
-        .collect()
+    let curve = (0..ROWS).rev().map(|row| {
+        let label = match row + 1 {
+            top if top % 2 == 0 => text::bytes((highest as f64 * top as f64 / ROWS as f64) as i64),
+            _ => String::new(),
+        };
+        let line: String = heights.iter().map(|&heights| cell(row, heights)).collect();
+        format!("{label:>LABEL$} {}", style::paint(Role::Chart, line.trim_end()))
+    });
+    let column_of = |at: Moment| {
+        // The column whose stretch ends at the moment shows it too; the first one counts.
+        let past = u64::from(at.0.saturating_sub(from.0).saturating_sub(1));
+        ((past * columns as u64 / length) as usize).min(columns - 1)
+    };
+    let mut marks = vec![' '; columns];
+    for oom in replay.ooms() {
+        let at = Moment::after(oom.event);
+        if (from..=to).contains(&at) {
+            marks[column_of(at)] = '✗';
+        }
+    }
+    let peak = column_of(subject.peak(Counter::Requested).at);
+    if marks[peak] == ' ' {
+        marks[peak] = '▲';
+    }
+    let marks: String = marks.into_iter().collect();
+    let marks = marks.trim_end();
+    let legend = if replay.ooms().is_empty() { "▲ peak" } else { "▲ peak  ✗ out of memory" };
+    let mut lines: Vec<String> = curve.collect();
+    lines.push(format!("{:>LABEL$} {}", "", style::paint(Role::Warning, marks)));
+    let axis = format!("{}   █ requested  · reserved  {legend}", extent(subject, from, to));
+    lines.push(format!("{:>LABEL$} {}", "", style::paint(Role::Dim, &axis)));
+    Some(Chart { lines })
+}
+
+/// What the axis covers: events, and time if they have it.
+fn extent(subject: &Subject, from: Moment, to: Moment) -> String {
+    let events = subject.snapshot().events(subject.replay().device());
+    let time = |moment: Moment| events.time_us(moment.event()?.index());
+    let first = time(from.max(Moment(1)));
+    let seconds =
+        first.zip(time(to)).and_then(|(first, last)| u64::try_from(last.saturating_sub(first)).ok());
+    let span = format!("events {} to {}", text::count(from.0), text::count(to.0.saturating_sub(1)));
+    match seconds {
+        Some(us) => format!("{span}, {}", text::duration(us)),
+        None => span,
+    }
 }

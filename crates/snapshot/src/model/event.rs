@@ -197,6 +197,11 @@ impl EventTable {
         &self.size
     }
 
+    /// The stack of every event.
+    pub fn stacks(&self) -> &[StackId] {
+        &self.stack
+    }
+
     /// The time of an event, if its writer had a clock.
     pub fn time_us(&self, row: usize) -> Option<i64> {
         self.time_us.get(row).copied().filter(|&time| time != Self::NO_TIME)

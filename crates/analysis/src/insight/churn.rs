@@ -1,0 +1,83 @@
+//! Churn: a line that makes a large part of all allocations, to let them go again at once.
+//!
+//! The caching allocator makes this cheap, but not free: every allocation takes a lock and a search, and a million
+//! of them are seconds. So it is told as good to know.
+
+use hashbrown::HashMap;
+use vramscope_snapshot::{Frame, StackId};
+
+use super::{Amount, Case, Finding, Kind, Severity, Site};
+use crate::allocations::Moment;
+use crate::frames::user_frame;
+
+/// Fewer allocations in all take no time to speak of.
+const LEAST_COUNT: u64 = 100_000;
+/// A line with a smaller part of them is one of many.
+const LEAST_SHARE: f64 = 0.25;
+
+#[derive(Clone, Copy, Default)]
+struct Freed {
+    count: u64,
+    bytes: u64,
+    stack: StackId,
+    first: u32,
+    last: u32,
+}
+
+pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let all = replay.allocations().len() as u64;
+    if all < LEAST_COUNT {
+        return None;
+    }
+    let mut by_stack: HashMap<StackId, Freed> = HashMap::new();
+    for (_, allocation) in replay.allocations().iter() {
+        if allocation.closed == Moment::NEVER || allocation.opened == Moment::START {
+            continue;
+        }
+        let freed = by_stack.entry(allocation.stack).or_insert(Freed {
+            stack: allocation.stack,
+            first: allocation.opened.0,
+            ..Freed::default()
+        });
+        freed.count += 1;
+        freed.bytes = freed.bytes.saturating_add(allocation.requested);
+        freed.last = freed.last.max(allocation.closed.0);
+    }
+    let mut by_line: HashMap<Frame, Freed> = HashMap::new();
+    for freed in by_stack.into_values() {
+        let Some(frame) = user_frame(snapshot, freed.stack) else { continue };
+        let sum = by_line.entry(frame).or_insert(Freed { count: 0, bytes: 0, ..freed });
+        sum.count += freed.count;
+        sum.bytes = sum.bytes.saturating_add(freed.bytes);
+        (sum.first, sum.last) = (sum.first.min(freed.first), sum.last.max(freed.last));
+    }
+    let (frame, worst) = by_line
+        .into_iter()
+        .max_by_key(|(frame, freed)| (freed.count, std::cmp::Reverse((frame.file, frame.line))))?;
+    let share = worst.count as f64 / all as f64;
+    if share < LEAST_SHARE {
+        return None;
+    }
+    let place = case.place(frame);
+    Some(
+        Finding {
+            kind: Kind::Churn,
+            severity: Severity::Low,
+            bytes: worst.bytes,
+            when: (Moment(worst.first), Moment(worst.last)),
+            site: Site { stack: Some(worst.stack), line: case.line(Some(frame)), ..Site::default() },
+            what: format!(
+                "{place} makes {:.0} % of all allocations, and frees them again: {} in all",
+                share * 100.0,
+                bytes(worst.bytes)
+            ),
+            evidence: Vec::new(),
+            advice: format!(
+                "If time matters, reuse buffers in {place} (out=, in-place operations, torch.compile)"
+            ),
+        }
+        .with("allocations", Amount::Count(worst.count))
+        .with("share", Amount::Share(share)),
+    )
+}

@@ -1,0 +1,162 @@
+//! What the allocator asked of the driver: memory taken and given back, and attempts that had to be repeated.
+//!
+//! A *retry* is an allocation that failed at first, made PyTorch return its unused segments, and then worked or
+//! ended in an out-of-memory error. It shows as segments given back right before one is taken, by the same line of
+//! the program (`empty_cache()` is a line of its own), or before an error. Retries that found nothing to give back
+//! leave no trace, except by the error that follows. Under `garbage_collection_threshold` and `max_split_size_mb`
+//! segments are given back earlier than that, which looks the same.
+
+use vramscope_snapshot::{Action, EventTable, Snapshot, StackId};
+
+use super::{Amount, Case, Finding, Kind, Severity, Site};
+use crate::allocations::Moment;
+use crate::frames::user_frame;
+use crate::replay::Replay;
+
+/// So many segments taken again after others were given back are a storm.
+const STORM: u64 = 64;
+
+/// How often memory was taken from the driver and given back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DriverCalls {
+    /// Segments taken, or parts of expandable ones.
+    pub(crate) taken: u64,
+    /// Given back.
+    pub(crate) returned: u64,
+    /// Taken after something was given back.
+    pub(crate) taken_again: u64,
+    /// Their bytes.
+    pub(crate) bytes_again: u64,
+    /// Attempts that had to be repeated.
+    pub(crate) retries: u64,
+    /// The first and the last retry.
+    pub(crate) retried: Option<(Moment, Moment)>,
+    /// Bytes given back by retries.
+    pub(crate) bytes_returned: u64,
+    /// The first and the last event that took again.
+    again: Option<(Moment, Moment)>,
+    /// Where most was taken again.
+    stack: Option<StackId>,
+}
+
+impl DriverCalls {
+    pub(crate) fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
+        let events = snapshot.events(replay.device());
+        let mut calls = Self::default();
+        let mut by_stack: hashbrown::HashMap<StackId, u64> = hashbrown::HashMap::new();
+        // Bytes given back by the events just before this one, and by which stack.
+        let mut returning = (0_u64, StackId::ABSENT);
+        for (row, action) in events.actions().iter().enumerate() {
+            let now = Moment(row as u32 + 1);
+            let size = events.sizes()[row];
+            match action {
+                Action::SegmentFree | Action::SegmentUnmap => {
+                    calls.returned += 1;
+                    returning = (returning.0.saturating_add(size), stack(events, row));
+                    continue;
+                }
+                Action::SegmentAlloc | Action::SegmentMap => {
+                    calls.taken += 1;
+                    if calls.returned > 0 {
+                        calls.taken_again += 1;
+                        calls.bytes_again = calls.bytes_again.saturating_add(size);
+                        calls.again = Some((calls.again.map_or(now, |(first, _)| first), now));
+                        *by_stack.entry(stack(events, row)).or_default() += 1;
+                    }
+                    if returning.0 > 0 && returning.1 == stack(events, row) && returning.1 != StackId::ABSENT
+                    {
+                        calls.note_retry(now, returning.0);
+                    }
+                }
+                Action::Oom => calls.note_retry(now, returning.0),
+                _ => {}
+            }
+            returning = (0, StackId::ABSENT);
+        }
+        calls.stack = by_stack
+            .into_iter()
+            .max_by_key(|&(stack, n)| (n, std::cmp::Reverse(stack)))
+            .map(|(stack, _)| stack);
+        calls
+    }
+
+    fn note_retry(&mut self, now: Moment, bytes: u64) {
+        self.retries += 1;
+        self.retried = Some((self.retried.map_or(now, |(first, _)| first), now));
+        self.bytes_returned = self.bytes_returned.saturating_add(bytes);
+    }
+}
+
+fn stack(events: &EventTable, row: usize) -> StackId {
+    events.get(row).stack
+}
+
+pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
+    let Case { snapshot, bytes, .. } = *case;
+    let mut found = Vec::new();
+    if let Some(when) = calls.retried {
+        let ooms = case.replay.ooms().len() as u64;
+        let saved = calls.retries.saturating_sub(ooms);
+        let is_early = snapshot.settings.max_split_size.is_some() || case.collects_garbage();
+        let reason = if is_early { "was short" } else { "nearly ran out" };
+        if saved > 0 {
+            found.push(
+                Finding {
+                    kind: Kind::Retries,
+                    severity: Severity::Medium,
+                    bytes: calls.bytes_returned,
+                    when,
+                    site: Site::default(),
+                    what: format!(
+                        "memory {reason} {}: the allocator gave back {} of cached segments and \
+                         tried again",
+                        if saved == 1 { "once".to_owned() } else { format!("{saved} times") },
+                        bytes(calls.bytes_returned)
+                    ),
+                    evidence: Vec::new(),
+                    advice: match snapshot.settings.expandable_segments {
+                        true => "Use less memory at the peak: each retry waits for the device to be idle"
+                            .to_owned(),
+                        false => {
+                            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: each retry waits for the \
+                                  device to be idle"
+                                .to_owned()
+                        }
+                    },
+                }
+                .with("retries", Amount::Count(calls.retries))
+                .with("of which failed", Amount::Count(ooms)),
+            );
+        }
+    }
+    if calls.taken_again >= STORM
+        && let Some(when) = calls.again
+    {
+        let frame = calls.stack.and_then(|stack| user_frame(snapshot, stack));
+        let place = frame.map_or_else(String::new, |frame| format!(", most often in {}", case.place(frame)));
+        let mut finding = Finding {
+            kind: Kind::DriverCalls,
+            severity: Severity::Medium,
+            bytes: calls.bytes_again,
+            when,
+            site: Site { stack: calls.stack, line: case.line(frame), ..Site::default() },
+            what: format!(
+                "memory goes to the driver and comes back: {} segments of {} were taken after others had been given \
+                 back{place}",
+                calls.taken_again,
+                bytes(calls.bytes_again)
+            ),
+            evidence: Vec::new(),
+            advice: "Call torch.cuda.empty_cache() less often; if sizes vary from step to step, set \
+                     expandable_segments:True or roundup_power2_divisions:8"
+                .to_owned(),
+        }
+        .with("taken from the driver", Amount::Count(calls.taken))
+        .with("given back", Amount::Count(calls.returned));
+        if let Some(us) = case.micros(when.0, when.1) {
+            finding = finding.with("over", Amount::Micros(us));
+        }
+        found.push(finding);
+    }
+    found
+}

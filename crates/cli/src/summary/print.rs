@@ -1,0 +1,178 @@
+//! The summary as text.
+
+use std::io::Write;
+
+use vramscope_analysis::{Severity, Status};
+use vramscope_snapshot::DeviceId;
+
+use super::report::{CountersJson, Device, File, PeakJson, Peaks, PhaseJson, RestJson};
+use crate::finding;
+use crate::style::{self, Role};
+use crate::text;
+
+/// Findings that are shown; the others are counted.
+const FINDINGS: usize = 6;
+
+impl File {
+    pub(super) fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        write!(
+            out,
+            "{} · {} · {}",
+            style::paint(Role::Strong, &text::printable(&self.path)),
+            self.format,
+            finding::bytes(self.bytes)
+        )?;
+        if let (Some(kind), Some(rank)) = (self.rank_kind, self.rank) {
+            write!(out, " · {kind} {rank}")?;
+        }
+        if let Some(step) = self.step {
+            write!(out, " · step {step}")?;
+        }
+        writeln!(out)?;
+        if self.devices.is_empty() && self.is_damaged {
+            writeln!(out, "  truncated: the file is cut before its first event or segment is complete")?;
+        } else if self.devices.is_empty() {
+            writeln!(out, "  nothing was allocated on any device while recording")?;
+        }
+        self.devices.iter().try_for_each(|device| device.print(&self.path, out))
+    }
+}
+
+impl Device {
+    fn print(&self, path: &str, out: &mut dyn Write) -> std::io::Result<()> {
+        let name = if self.device == DeviceId::HOST.0 {
+            "host memory".into()
+        } else {
+            format!("device {}", self.device)
+        };
+        writeln!(
+            out,
+            "{name} · {} · {} · {} · {}",
+            text::plural(self.events, "event"),
+            text::plural(self.allocations, "allocation"),
+            text::plural(self.segments, "segment"),
+            text::plural(self.stacks, "stack"),
+        )?;
+        let role = if self.verdict.kind == Status::Exact { Role::Fine } else { Role::Warning };
+        let verdict = text::sentence(self.verdict.kind, self.verdict.estimated_bytes);
+        writeln!(out, "  {}", style::paint(role, &verdict))?;
+        for note in &self.verdict.notes {
+            writeln!(out, "  - {}", text::wrapped(&text::printable(note), 4))?;
+        }
+        self.print_counters(out)?;
+        if let Some(chart) = &self.chart {
+            writeln!(out)?;
+            chart.lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+        }
+        self.print_lines(out)?;
+        self.print_gap(out)?;
+        self.print_phases(out)?;
+        self.print_findings(path, out)
+    }
+
+    fn print_counters(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let heading =
+            format!("  {:8}{:>12}{:>12}{:>12}{:>12}", "", "requested", "allocated", "active", "reserved");
+        writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
+        let row = |label: &str, counters: CountersJson| {
+            let CountersJson { requested, allocated, active, reserved } = counters;
+            let cells =
+                [requested, allocated, active, reserved].map(|bytes| format!("{:>12}", text::bytes(bytes)));
+            format!("  {label:8}{}", cells.concat())
+        };
+        if self.start.reserved != 0 || self.start.requested != 0 {
+            writeln!(out, "{}", row("start", self.start))?;
+        }
+        let Peaks { requested, allocated, active, reserved } = &self.peak;
+        let peaks = CountersJson {
+            requested: requested.bytes,
+            allocated: allocated.bytes,
+            active: active.bytes,
+            reserved: reserved.bytes,
+        };
+        writeln!(out, "{}", style::paint(Role::Strong, &row("peak", peaks)))?;
+        writeln!(out, "{}", row("end", self.end))?;
+        writeln!(out)?;
+        match (requested.event, requested.time_us) {
+            (Some(event), Some(time)) => {
+                writeln!(out, "  peak at event {}, {}", text::count(event), text::time(time))?;
+            }
+            (Some(event), None) => writeln!(out, "  peak at event {}", text::count(event))?,
+            (None, _) if self.events > 0 => writeln!(out, "  the peak is at the start")?,
+            (None, _) => {}
+        }
+        if let Some(PeakJson { bytes, event, .. }) = self.kept_peak {
+            let event =
+                event.map_or_else(|| "the start".into(), |event| format!("event {}", text::count(event)));
+            writeln!(out, "  what passes the filters is highest at {event}: {}", text::bytes(bytes))?;
+        }
+        Ok(())
+    }
+
+    fn print_lines(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.live_at_peak.is_empty() {
+            return Ok(());
+        }
+        let total = self.kept_peak.unwrap_or(self.peak.requested).bytes.max(1) as f64;
+        let room = text::columns().saturating_sub(32).max(20);
+        let heading =
+            format!("  {:>10}  {:>5}  {:>7}  live at the peak, by line", "requested", "share", "count");
+        writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
+        let mut row = |bytes: u64, count: u64, label: &str| {
+            let share = bytes as f64 / total * 100.0;
+            let (size, count) = (finding::bytes(bytes), text::count(count));
+            let numbers = style::paint(style::heat(share / 100.0), &format!("{size:>10}  {share:>4.1}%"));
+            writeln!(out, "  {numbers}  {count:>7}  {}", text::fit(label, room))
+        };
+        for line in &self.live_at_peak {
+            row(line.bytes, line.count, &line.label)?;
+        }
+        let RestJson { lines, bytes, count } = self.rest_at_peak;
+        if lines > 0 {
+            row(bytes, count, &text::plural(lines, "more line"))?;
+        }
+        Ok(())
+    }
+
+    fn print_gap(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.gap_at_peak.total <= 0 {
+            return Ok(());
+        }
+        let total = text::bytes(self.gap_at_peak.total);
+        writeln!(out, "\n  reserved but not requested at the peak: {total}")?;
+        writeln!(out, "    {}", text::wrapped(&self.gap_at_peak.in_words(), 4))
+    }
+
+    fn print_phases(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.phases.is_empty() {
+            return Ok(());
+        }
+        let heading = format!("  {:>10}  {:>6}  {:>11}  phase", "peak", "times", "allocations");
+        writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
+        for PhaseJson { name, count, peak, allocations, .. } in &self.phases {
+            let (count, allocations) = (text::count(*count), text::count(*allocations));
+            let peak = text::bytes(*peak);
+            writeln!(out, "  {peak:>10}  {count:>6}  {allocations:>11}  {}", text::printable(name))?;
+        }
+        Ok(())
+    }
+
+    fn print_findings(&self, path: &str, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        for finding in self.found.iter().take(FINDINGS) {
+            finding::print_short(finding, out)?;
+        }
+        let more = self.found.len().saturating_sub(FINDINGS);
+        let has_more_to_say = self.found.iter().any(|finding| finding.severity > Severity::Low);
+        if more > 0 || has_more_to_say {
+            let count =
+                if more > 0 { format!("{more} more, and the evidence") } else { "the evidence".into() };
+            let hint = format!("    {count}: vramscope insights {}", text::printable(path));
+            writeln!(out, "{}", style::paint(Role::Dim, &hint))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,329 @@
+//! What a summary says of a file.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+use vramscope_analysis::{
+    Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Span, Status, Sum, Verdict, Weight, by_line,
+    gap, insights, is_internal_phase, phase_name, phases, spans,
+};
+use vramscope_files::Opened;
+use vramscope_snapshot::{DeviceId, EventTable, Snapshot, StackId};
+
+use crate::filter::{FilterArgs, Subject};
+use crate::finding::{self, FindingJson};
+use crate::summary::chart::{Chart, chart};
+use crate::{many, text};
+
+/// Lines of the table, and phases, that are shown.
+const LINES: usize = 8;
+const PHASES: usize = 8;
+/// What is free is looked at for so many out-of-memory errors; a loop that catches them can make thousands.
+const OOMS: usize = 64;
+
+#[derive(Serialize)]
+pub(crate) struct File {
+    pub(super) path: String,
+    pub(super) format: String,
+    pub(super) bytes: u64,
+    pub(super) rank: Option<u64>,
+    pub(super) rank_kind: Option<&'static str>,
+    pub(super) step: Option<u64>,
+    oom: bool,
+    group: String,
+    from_cache: bool,
+    pub(super) warnings: Vec<String>,
+    #[serde(skip)]
+    pub(super) is_damaged: bool,
+    pub(super) devices: Vec<Device>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Device {
+    pub(super) device: i32,
+    pub(super) events: usize,
+    pub(super) allocations: usize,
+    pub(super) segments: usize,
+    pub(super) stacks: usize,
+    pub(super) verdict: VerdictJson,
+    pub(super) start: CountersJson,
+    pub(super) end: CountersJson,
+    pub(super) peak: Peaks,
+    /// The highest that what passes the filters was; none if all allocations pass.
+    pub(super) kept_peak: Option<PeakJson>,
+    oom: Vec<OomJson>,
+    /// What was live at the peak, by the user's own line; with `rest` it adds up to the peak.
+    pub(super) live_at_peak: Vec<LineJson>,
+    pub(super) rest_at_peak: RestJson,
+    pub(super) gap_at_peak: GapJson,
+    pub(super) phases: Vec<PhaseJson>,
+    findings: Vec<FindingJson>,
+    #[serde(skip)]
+    pub(super) found: Vec<Finding>,
+    #[serde(skip)]
+    pub(super) chart: Option<Chart>,
+}
+
+#[derive(Serialize)]
+pub(super) struct LineJson {
+    name: String,
+    file: String,
+    line: u32,
+    pub(super) bytes: u64,
+    pub(super) count: u64,
+    #[serde(skip)]
+    pub(super) label: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct RestJson {
+    pub(super) lines: usize,
+    pub(super) bytes: u64,
+    pub(super) count: u64,
+}
+
+/// Reserved minus requested, by cause.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct GapJson {
+    pub(crate) total: i64,
+    pub(crate) rounding: u64,
+    pub(crate) unsplit: u64,
+    pub(crate) awaiting_free: u64,
+    pub(crate) pinned_holes: u64,
+    pub(crate) cached: u64,
+    pub(crate) pools: u64,
+}
+
+impl From<Gap> for GapJson {
+    fn from(gap: Gap) -> Self {
+        let Gap { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools } = gap;
+        Self { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools }
+    }
+}
+
+impl GapJson {
+    /// The causes that there are, in words.
+    pub(crate) fn in_words(&self) -> String {
+        let parts = [
+            ("holes in segments in use", self.pinned_holes),
+            ("cached segments", self.cached),
+            ("private pools", self.pools),
+            ("rounding", self.rounding),
+            ("unsplit remainders", self.unsplit),
+            ("awaiting free", self.awaiting_free),
+        ];
+        let shown = parts.iter().filter(|(_, bytes)| *bytes > 0);
+        shown.map(|(cause, n)| format!("{cause} {}", finding::bytes(*n))).collect::<Vec<_>>().join(" · ")
+    }
+}
+
+/// All spans of one name.
+#[derive(Serialize)]
+pub(super) struct PhaseJson {
+    pub(super) name: String,
+    pub(super) count: u32,
+    /// The highest that requested bytes were in any of them.
+    pub(super) peak: i64,
+    /// What the last one left behind more than it found.
+    last_growth: i64,
+    pub(super) allocations: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct VerdictJson {
+    status: &'static str,
+    pub(super) estimated_bytes: u64,
+    pub(super) notes: Vec<String>,
+    #[serde(skip)]
+    pub(super) kind: Status,
+}
+
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct CountersJson {
+    pub(super) requested: i64,
+    pub(super) allocated: i64,
+    pub(super) active: i64,
+    pub(super) reserved: i64,
+}
+
+impl From<Counters> for CountersJson {
+    fn from(counters: Counters) -> Self {
+        let Counters { requested, allocated, active, reserved } = counters;
+        Self { requested, allocated, active, reserved }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Peaks {
+    pub(super) requested: PeakJson,
+    pub(super) allocated: PeakJson,
+    pub(super) active: PeakJson,
+    pub(super) reserved: PeakJson,
+}
+
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct PeakJson {
+    pub(super) bytes: i64,
+    pub(super) event: Option<u32>,
+    pub(super) time_us: Option<i64>,
+}
+
+impl PeakJson {
+    fn new(events: &EventTable, Peak { bytes, at }: Peak) -> Self {
+        let event = at.event();
+        let time_us = event.and_then(|event| events.time_us(event.index()));
+        Self { bytes, event: event.map(|event| event.0), time_us }
+    }
+}
+
+#[derive(Serialize)]
+struct OomJson {
+    event: u32,
+    time_us: Option<i64>,
+    requested: u64,
+    device_free: u64,
+    /// Memory held from the driver when it happened.
+    reserved: i64,
+    /// Not looked at where there are very many.
+    largest_hole: Option<u64>,
+}
+
+impl File {
+    pub(crate) fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Self> {
+        let mut file = Self {
+            path: opened.path.display().to_string(),
+            format: opened.snapshot.format.clone(),
+            bytes: opened.bytes,
+            rank: many::rank(&opened),
+            rank_kind: opened.name.rank.map(|(kind, _)| kind.label()),
+            step: opened.name.step,
+            oom: opened.name.oom,
+            group: opened.name.group.clone(),
+            from_cache: opened.from_cache,
+            warnings: text::warnings(&opened.snapshot),
+            is_damaged: opened.snapshot.damage.is_some(),
+            devices: Vec::new(),
+        };
+        file.devices = Subject::each(opened, filter)?.iter().map(Device::new).collect();
+        Ok(file)
+    }
+}
+
+impl Device {
+    fn new(subject: &Subject) -> Self {
+        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let device = replay.device();
+        let events = snapshot.events(device);
+        let (from, to) = subject.range();
+        let peak = |counter| PeakJson::new(events, subject.peak(counter));
+        let Verdict { status, estimated_bytes, notes } = replay.verdict().clone();
+        let kept_peak = subject.kept_peak();
+        let state = replay.state(kept_peak.at);
+        let (live_at_peak, rest_at_peak) = lines(snapshot, &subject.live(&state));
+        let peak_state = match subject.leaves_out_allocations() {
+            true => replay.state(subject.peak(Counter::Requested).at),
+            false => state,
+        };
+        let spans = spans(snapshot, device);
+        let mut found = insights(snapshot, replay, &spans, &finding::bytes);
+        found.retain(|finding| subject.keeps_finding(finding));
+        Self {
+            device: device.0,
+            events: (to.0 - from.0) as usize,
+            allocations: replay.allocations().len(),
+            segments: snapshot.segments_of(device).len(),
+            stacks: stacks(snapshot, device),
+            verdict: VerdictJson { status: status.name(), estimated_bytes, notes, kind: status },
+            start: replay.counters(from).into(),
+            end: replay.counters(to).into(),
+            peak: Peaks {
+                requested: peak(Counter::Requested),
+                allocated: peak(Counter::Allocated),
+                active: peak(Counter::Active),
+                reserved: peak(Counter::Reserved),
+            },
+            kept_peak: subject.leaves_out_allocations().then(|| PeakJson::new(events, kept_peak)),
+            oom: ooms(subject),
+            live_at_peak,
+            rest_at_peak,
+            gap_at_peak: gap(snapshot, replay, &peak_state).into(),
+            phases: phase_rows(subject, &spans),
+            findings: found.iter().map(|finding| FindingJson::new(Some(snapshot), finding)).collect(),
+            found,
+            chart: chart(subject, text::columns().min(110).saturating_sub(14)),
+        }
+    }
+}
+
+fn ooms(subject: &Subject) -> Vec<OomJson> {
+    let (replay, (from, to)) = (subject.replay(), subject.range());
+    let events = subject.snapshot().events(replay.device());
+    let in_range = replay.ooms().iter().filter(|oom| (from..=to).contains(&Moment::after(oom.event)));
+    in_range
+        .enumerate()
+        .map(|(number, oom)| {
+            let at = Moment::after(oom.event);
+            OomJson {
+                event: oom.event.0,
+                time_us: events.time_us(oom.event.index()),
+                requested: oom.requested,
+                device_free: oom.device_free,
+                reserved: replay.counters(at).reserved,
+                largest_hole: (number < OOMS).then(|| replay.state(at).largest_hole()),
+            }
+        })
+        .collect()
+}
+
+/// Live bytes by the user's own line, heaviest first, and what is left out.
+fn lines(snapshot: &Snapshot, weights: &[Weight]) -> (Vec<LineJson>, RestJson) {
+    let line = |(line, sum): (Option<Line>, Sum)| {
+        let label = text::line(line.as_ref());
+        let Line { file, line, name } =
+            line.unwrap_or(Line { file: String::new(), line: 0, name: String::new() });
+        LineJson { name, file, line, bytes: sum.bytes, count: sum.count, label }
+    };
+    let mut lines: Vec<LineJson> = by_line(snapshot, weights).into_iter().map(line).collect();
+    lines.sort_by_key(|line| Reverse(line.bytes));
+    let rest = lines.split_off(lines.len().min(LINES));
+    let rest = RestJson {
+        lines: rest.len(),
+        bytes: rest.iter().map(|line| line.bytes).sum(),
+        count: rest.iter().map(|line| line.count).sum(),
+    };
+    (lines, rest)
+}
+
+/// Annotations by name, with their peaks, those of PyTorch itself left out.
+fn phase_rows(subject: &Subject, spans: &[Span]) -> Vec<PhaseJson> {
+    let (snapshot, (from, to)) = (subject.snapshot(), subject.range());
+    let is_shown =
+        |span: &&Span| !is_internal_phase(snapshot.text(span.name)) && span.to >= from && span.from <= to;
+    let spans: Vec<Span> = spans.iter().filter(is_shown).copied().collect();
+    let row = |phase: Phase| PhaseJson {
+        name: phase_name(snapshot.text(phase.name)).to_owned(),
+        count: phase.count,
+        peak: phase.peak.bytes,
+        last_growth: phase.last_growth,
+        allocations: phase.allocations,
+    };
+    phases(snapshot, subject.replay(), &spans).into_iter().take(PHASES).map(row).collect()
+}
+
+/// Distinct stacks that a device's events, segments and blocks have.
+fn stacks(snapshot: &Snapshot, device: DeviceId) -> usize {
+    let mut seen = vec![false; snapshot.stacks.ids().len()];
+    let mut see = |stack: StackId| {
+        if stack.has_frames()
+            && let Some(seen) = seen.get_mut(stack.index())
+        {
+            *seen = true;
+        }
+    };
+    snapshot.events(device).stacks().iter().for_each(|&stack| see(stack));
+    for segment in snapshot.segments_of(device) {
+        see(segment.stack);
+        snapshot.blocks.of(segment).for_each(|block| see(block.stack));
+    }
+    seen.into_iter().filter(|seen| *seen).count()
+}
