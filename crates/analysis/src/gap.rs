@@ -1,6 +1,6 @@
 //! The gap: memory that is held but was not asked for, by cause.
 //!
-//! reserved − requested = rounding + unsplit + awaiting_free + pinned_holes + cached + pools
+//! reserved − requested = rounding + unsplit + awaiting_free + pinned_holes + cached + pools + unexplained
 //!
 //! - *rounding*: what rounding requests up adds to blocks in use;
 //! - *unsplit*: what remains of a block that was too small to be split off;
@@ -9,7 +9,7 @@
 //! - *cached*: whole segments of the default pool in which nothing lives: `empty_cache()` gives them back;
 //! - *pools*: whatever is free in private pools, which serves nothing else.
 //!
-//! The parts add up to the gap to the byte wherever the verdict is exact.
+//! - *unexplained*: what a file with holes in its history cannot tell. It is 0 wherever the verdict is exact.
 
 use vramscope_snapshot::{PoolId, Snapshot};
 
@@ -33,10 +33,12 @@ pub struct Gap {
     pub cached: u64,
     /// What is free in private pools.
     pub pools: u64,
+    /// What the file cannot tell; below 0 where it shows more than was held.
+    pub unexplained: i64,
 }
 
 impl Gap {
-    /// The causes by name, largest first.
+    /// The causes that are known, by name, largest first.
     pub fn parts(&self) -> [(&'static str, u64); 6] {
         let mut parts = [
             ("rounding", self.rounding),
@@ -81,5 +83,7 @@ pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
             (false, false) => gap.cached += hole.size,
         }
     }
+    let explained = gap.parts().iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    gap.unexplained = gap.total.saturating_sub(i64::try_from(explained).unwrap_or(i64::MAX));
     gap
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use vramscope_analysis::{
     Amount, Counter, Finding, Kind, Moment, RankDigest, Replay, Severity, Status, compare_ranks,
-    fragmentation, insights, largest_fit, pending, phases, pinned, rank_insights, spans, units,
+    fragmentation, insights, largest_fit, moment_at_time, pending, phases, pinned, rank_insights, spans,
+    units,
 };
 use vramscope_snapshot::{DeviceId, Reader, Snapshot};
 
@@ -299,4 +300,30 @@ fn ranks_that_differ_are_singled_out() {
     assert_eq!(kinds[0], (Kind::Growth, Some(2)));
     assert!(kinds.contains(&(Kind::Rank, Some(2))) && kinds.contains(&(Kind::Rank, Some(3))), "{kinds:?}");
     assert!(kinds.iter().all(|(_, rank)| matches!(rank, Some(2 | 3))), "{kinds:?}");
+}
+
+/// PyTorch's own counter of free bytes in segments that something lives in: `inactive_split_bytes`.
+#[test]
+fn pinned_holes_are_what_pytorch_counts() {
+    let mut compared = 0;
+    for name in names() {
+        let Some(oracle) = oracle(&name) else { continue };
+        let (snapshot, replay) = read(&name);
+        if replay.verdict().status != Status::Exact || replay.events() == 0 {
+            continue;
+        }
+        let events = snapshot.events(DeviceId(0));
+        for mark in oracle["marks"].as_array().unwrap() {
+            let Some(torch) = mark["inactive_split"].as_u64() else { continue };
+            let state = replay.state(moment_at_time(events, mark["time_ns"].as_i64().unwrap() / 1000));
+            // Parts of expandable segments count differently, as they have neighbours that are not mapped.
+            if state.ranges.iter().any(|range| range.expandable) {
+                continue;
+            }
+            let ours: u64 = pinned(&replay, &state).iter().map(|pinned| pinned.free).sum();
+            assert_eq!(ours, torch, "{name} {}", mark["label"]);
+            compared += 1;
+        }
+    }
+    assert!(compared > 300, "{compared}");
 }

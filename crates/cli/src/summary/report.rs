@@ -92,12 +92,13 @@ pub(crate) struct GapJson {
     pub(crate) pinned_holes: u64,
     pub(crate) cached: u64,
     pub(crate) pools: u64,
+    pub(crate) unexplained: i64,
 }
 
 impl From<Gap> for GapJson {
     fn from(gap: Gap) -> Self {
-        let Gap { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools } = gap;
-        Self { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools }
+        let Gap { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools, unexplained } = gap;
+        Self { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools, unexplained }
     }
 }
 
@@ -113,7 +114,11 @@ impl GapJson {
             ("awaiting free", self.awaiting_free),
         ];
         let shown = parts.iter().filter(|(_, bytes)| *bytes > 0);
-        shown.map(|(cause, n)| format!("{cause} {}", finding::bytes(*n))).collect::<Vec<_>>().join(" · ")
+        let mut shown: Vec<_> = shown.map(|(cause, n)| format!("{cause} {}", finding::bytes(*n))).collect();
+        if self.unexplained != 0 {
+            shown.push(format!("not in the file {}", text::bytes(self.unexplained)));
+        }
+        shown.join(" · ")
     }
 }
 
