@@ -64,14 +64,24 @@ impl RangeSet {
             return false;
         }
         let added = range;
-        let joins = |found: &Range| found.expandable && added.expandable && found.stream == added.stream;
+        let agrees = |a: PoolId, b: PoolId| a == b || a == PoolId::UNKNOWN || b == PoolId::UNKNOWN;
+        let joins = |found: &Range| {
+            found.expandable
+                && added.expandable
+                && found.stream == added.stream
+                && agrees(found.pool, added.pool)
+        };
+        // A pool that is known is that of the whole: one expandable segment is in one pool.
+        let known = |a: PoolId, b: PoolId| if a == PoolId::UNKNOWN { b } else { a };
         if let Some(left) = before.filter(|left| left.end() == range.addr && joins(left)) {
             self.0.remove(&left.addr);
-            range = Range { addr: left.addr, size: left.size + range.size, pool: left.pool, ..range };
+            let pool = known(left.pool, range.pool);
+            range = Range { addr: left.addr, size: left.size + range.size, pool, ..range };
         }
-        if let Some(right) = self.0.get(&range.end()).copied().filter(joins) {
+        let right = self.0.get(&range.end()).copied();
+        if let Some(right) = right.filter(|right| joins(right) && agrees(right.pool, range.pool)) {
             self.0.remove(&right.addr);
-            range.size += right.size;
+            range = Range { size: range.size + right.size, pool: known(range.pool, right.pool), ..range };
         }
         self.0.insert(range.addr, range);
         true

@@ -6,7 +6,7 @@ use crate::allocations::{AllocIdx, Allocation, Allocations, Moment};
 use crate::blocks;
 use crate::counters::{Counter, Counters};
 use crate::pairing::{self, Link};
-use crate::ranges::RangeHistory;
+use crate::ranges::{RangeHistory, RangeSet};
 use crate::rounding::Rules;
 use crate::state::State;
 use crate::timeline::{Source, Timeline};
@@ -198,6 +198,16 @@ impl Replay {
     /// The allocation that an event opens, releases or closes.
     pub fn allocation_of(&self, event: EventIdx) -> Option<AllocIdx> {
         self.links.get(event.index())?.as_allocation()
+    }
+
+    /// What every event changes, and what was held before the first.
+    pub(crate) fn walk(&self) -> (Source<'_>, &RangeSet) {
+        (self.source(), &self.ranges.start)
+    }
+
+    /// What is held from the driver at a moment.
+    pub(crate) fn ranges_at(&self, at: Moment) -> RangeSet {
+        self.ranges.at(at.0)
     }
 
     fn source(&self) -> Source<'_> {
