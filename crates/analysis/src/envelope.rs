@@ -11,6 +11,9 @@ use crate::allocations::Moment;
 /// Entries of a row of the pyramid that one entry of the next row stands for.
 const FAN: usize = 16;
 
+/// The default pool's two numbers.
+pub const DEFAULT_POOL: Pool = (0, 0);
+
 /// How it is known which memory belongs to a pool. Later ones are weaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Known {
@@ -124,6 +127,11 @@ impl Envelope {
             self.pyramid.push(std::mem::replace(&mut row, next));
         }
         self
+    }
+
+    /// Whether it is known to be a private pool's.
+    pub fn is_private(&self) -> bool {
+        self.pool.is_some_and(|pool| pool != DEFAULT_POOL)
     }
 
     /// Every change: from this moment on, this level.

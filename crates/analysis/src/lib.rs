@@ -15,6 +15,7 @@
 
 mod allocations;
 mod blocks;
+pub mod categories;
 mod compare;
 mod counters;
 mod fragmentation;
@@ -32,12 +33,14 @@ mod ranges;
 mod ranks;
 mod replay;
 mod rounding;
+pub mod shapes;
 mod spans;
 mod state;
 mod timeline;
 mod tree;
 pub mod units;
 mod verdict;
+mod walk;
 mod weights;
 
 pub use allocations::{AllocIdx, Allocation, Allocations, Moment};

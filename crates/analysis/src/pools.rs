@@ -14,12 +14,11 @@ use hashbrown::HashMap;
 use vramscope_snapshot::{Column, Pool, PoolId, Snapshot, StreamId};
 
 use crate::allocations::{AllocIdx, Moment};
+pub use crate::envelope::DEFAULT_POOL;
 use crate::envelope::{Envelope, Known, Level};
-use crate::ranges::RangeSet;
+use crate::ranges::{Change, RangeSet};
 use crate::replay::Replay;
-
-/// The default pool's two numbers.
-pub const DEFAULT_POOL: Pool = (0, 0);
+use crate::walk::Effect;
 
 /// The envelopes of a device.
 #[derive(Clone, Debug, Default)]
@@ -64,9 +63,7 @@ impl Pools {
 
     /// One pass over the events: what each changes goes to the envelope of its pool and stream.
     fn new(snapshot: &Snapshot, replay: &Replay, keep: impl Fn(PoolId) -> bool) -> Self {
-        let (source, start) = replay.walk();
-        let events = snapshot.events(replay.device());
-        let allocations = replay.allocations();
+        let start = replay.ranges_at(Moment::START);
         let mut build = Build {
             snapshot,
             keep,
@@ -78,57 +75,18 @@ impl Pools {
         for range in start.iter() {
             build.add(range.pool, range.stream, false, Moment::START, 0, signed(range.size));
         }
-        let touch = |build: &mut Build<_>, index: AllocIdx, now: Moment| {
-            let row = index.index();
-            let size = signed(allocations.size[row]);
-            if allocations.opened[row] == now {
-                let stated = allocations.pool.get(row);
-                let found = match stated {
-                    PoolId::UNKNOWN => build.set.find(allocations.addr[row]).map(|range| range.pool),
-                    _ => None,
-                };
-                let pool = found.unwrap_or(stated);
-                let stream = allocations.stream.get(row);
-                if let Some(number) = build.add(pool, stream, found.is_some(), now, size, 0) {
-                    build.pools.of.set(row, number);
+        replay.each_moment(|now, effects| {
+            for effect in effects {
+                match *effect {
+                    Effect::Opened(index) => build.open(replay, index, now),
+                    Effect::Closed(index) => build.close(replay, index, now),
+                    Effect::Held(change) => {
+                        let stated = snapshot.events(replay.device()).get(change.event.index()).pool;
+                        build.hold(change, stated, now);
+                    }
                 }
             }
-            if allocations.closed[row] == now
-                && let Some(envelope) = build.pools.of.get(row).checked_sub(1)
-            {
-                build.pools.envelopes[envelope as usize].add(now, -size, 0);
-            }
-        };
-        for row in 0..allocations.len() as u32 {
-            if allocations.opened[row as usize] == Moment::START {
-                touch(&mut build, AllocIdx(row), Moment::START);
-            }
-        }
-        let mut lost = source.lost_ends.iter().peekable();
-        for (row, link) in source.links.iter().enumerate() {
-            let now = Moment(row as u32 + 1);
-            let own = link.as_allocation();
-            while let Some((_, index)) = lost.next_if(|(event, _)| event.index() <= row) {
-                if Some(*index) != own {
-                    touch(&mut build, *index, now);
-                }
-            }
-            if let Some(index) = own {
-                touch(&mut build, index, now);
-            } else if let Some(change) = link.as_segment().and_then(|row| source.changes.get(row)) {
-                let is_stated = events.get(change.event.index()).pool != PoolId::UNKNOWN;
-                // What is given back belongs to the pool that had it, unless the event knows better.
-                let had = match change.held {
-                    true => build.set.insert(change.range).then_some(change.range),
-                    false => build.set.remove(change.range.addr, change.range.size),
-                };
-                let pool = match change.range.pool {
-                    PoolId::UNKNOWN => had.map_or(PoolId::UNKNOWN, |had| had.pool),
-                    stated => stated,
-                };
-                build.add(pool, change.range.stream, !is_stated, now, 0, change.bytes());
-            }
-        }
+        });
         build.pools.finish()
     }
 
@@ -217,6 +175,38 @@ struct Build<'a, Keep> {
 }
 
 impl<Keep: Fn(PoolId) -> bool> Build<'_, Keep> {
+    fn open(&mut self, replay: &Replay, index: AllocIdx, now: Moment) {
+        let allocation = replay.allocation(index);
+        let found = match allocation.pool {
+            PoolId::UNKNOWN => self.set.find(allocation.addr).map(|range| range.pool),
+            _ => None,
+        };
+        let pool = found.unwrap_or(allocation.pool);
+        let size = signed(allocation.size);
+        if let Some(number) = self.add(pool, allocation.stream, found.is_some(), now, size, 0) {
+            self.pools.of.set(index.index(), number);
+        }
+    }
+
+    fn close(&mut self, replay: &Replay, index: AllocIdx, now: Moment) {
+        if let Some(envelope) = self.pools.envelope_of(index) {
+            self.pools.envelopes[envelope].add(now, -signed(replay.allocation(index).size), 0);
+        }
+    }
+
+    fn hold(&mut self, change: &Change, stated: PoolId, now: Moment) {
+        // What is given back belongs to the pool that had it, unless the event knows better.
+        let had = match change.held {
+            true => self.set.insert(change.range).then_some(change.range),
+            false => self.set.remove(change.range.addr, change.range.size),
+        };
+        let pool = match change.range.pool {
+            PoolId::UNKNOWN => had.map_or(PoolId::UNKNOWN, |had| had.pool),
+            known => known,
+        };
+        self.add(pool, change.range.stream, stated == PoolId::UNKNOWN, now, 0, change.bytes());
+    }
+
     /// Adds to the envelope of a pool and stream, and returns its number from 1; `None` if it is not kept.
     fn add(
         &mut self,

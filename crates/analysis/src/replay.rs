@@ -200,17 +200,12 @@ impl Replay {
         self.links.get(event.index())?.as_allocation()
     }
 
-    /// What every event changes, and what was held before the first.
-    pub(crate) fn walk(&self) -> (Source<'_>, &RangeSet) {
-        (self.source(), &self.ranges.start)
-    }
-
     /// What is held from the driver at a moment.
     pub(crate) fn ranges_at(&self, at: Moment) -> RangeSet {
         self.ranges.at(at.0)
     }
 
-    fn source(&self) -> Source<'_> {
+    pub(crate) fn source(&self) -> Source<'_> {
         Source {
             allocations: &self.allocations,
             links: &self.links,

@@ -34,6 +34,27 @@ pub fn count(n: impl TryInto<u64>) -> String {
     text
 }
 
+/// A size as people type it: bytes, or with a binary or decimal unit: `512`, `20MiB`.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit = text.get(digits.len()..).unwrap_or_default().trim();
+    let scale: f64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kib" => 1024.0,
+        "m" | "mib" => 1_048_576.0,
+        "g" | "gib" => 1_073_741_824.0,
+        "t" | "tib" => 1_099_511_627_776.0,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        _ => return Err(format!("unknown unit {unit:?} in {text:?}: try MiB")),
+    };
+    match digits.parse::<f64>() {
+        Ok(n) if n >= 0.0 && n.is_finite() => Ok((n * scale) as u64),
+        _ => Err(format!("{text:?} is no size: try 20MiB")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +81,15 @@ mod tests {
     #[test]
     fn groups_of_three() {
         assert_eq!([0, 999, 1000, 1_355_321].map(|n: u64| count(n)), ["0", "999", "1 000", "1 355 321"]);
+    }
+
+    #[test]
+    fn sizes_as_they_are_typed() {
+        assert_eq!(parse_bytes("512"), Ok(512));
+        assert_eq!(parse_bytes("20MiB"), Ok(20 << 20));
+        assert_eq!(parse_bytes("1.5 g"), Ok(3 << 29));
+        assert_eq!(parse_bytes("2MB"), Ok(2_000_000));
+        assert!(parse_bytes("20 parsecs").unwrap_err().contains("unknown unit"));
+        assert!(parse_bytes("-1").is_err());
     }
 }

@@ -6,10 +6,13 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use vramscope_analysis::Counter;
 use vramscope_files::Cache;
 
+use crate::categories::CategoriesArgs;
 use crate::diff::Limit;
 use crate::filter::{FilterArgs, size};
 use crate::insights::SeverityArg;
 use crate::moment::{GRAMMAR, MomentSpec, Place};
+use crate::pools::PoolsArgs;
+use crate::shapes::ShapesArgs;
 
 /// What is in my accelerator's memory, why, and what do I do about it?
 ///
@@ -60,6 +63,9 @@ pub(crate) enum Command {
     Phases(Box<PhasesArgs>),
     Fragmentation(Box<FragmentationArgs>),
     Segments(Box<SegmentsArgs>),
+    Pools(Box<PoolsArgs>),
+    Categories(Box<CategoriesArgs>),
+    Shapes(ShapesArgs),
     Events(Box<EventsArgs>),
     Flame(Box<FlameArgs>),
     Export(Box<ExportArgs>),

@@ -5,11 +5,10 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use serde::Serialize;
-use vramscope_analysis::{Change, Counter, Line, Moment, by_stack, changes, live_weights};
+use vramscope_analysis::{Change, Counter, Line, Moment, by_stack, changes, live_weights, units};
 
 use crate::args::DiffArgs;
 use crate::filter::Subject;
-use crate::filter::size;
 use crate::output::FrameJson;
 use crate::text;
 
@@ -48,7 +47,7 @@ impl FromStr for Limit {
         };
         let more = match more.strip_suffix('%') {
             Some(percent) => More::Percent(percent.parse().map_err(|_| wrong())?),
-            None => More::Bytes(size(more)?),
+            None => More::Bytes(units::parse_bytes(more)?),
         };
         Ok(Self { text: typed.to_owned(), at_peak, counter, more })
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use regex_lite::Regex;
+use vramscope_analysis::units::parse_bytes as size;
 use vramscope_analysis::{
     Allocation, Counter, Finding, Moment, Peak, RankDigest, Replay, Span, State, Status, Weight, is_internal,
     lifetime_weights, live_weights, peak_of,
@@ -60,27 +61,6 @@ fn pool(text: &str) -> Result<Pool, String> {
     let wrong = || format!("{text:?} is no pool: two numbers, e.g. 0,1");
     let (a, b) = text.trim_matches(['(', ')']).split_once(',').ok_or_else(wrong)?;
     Ok((a.trim().parse().map_err(|_| wrong())?, b.trim().parse().map_err(|_| wrong())?))
-}
-
-/// A size in bytes, or with a binary or decimal unit.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
-    let unit = text.get(digits.len()..).unwrap_or_default().trim();
-    let scale: f64 = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kib" => 1024.0,
-        "m" | "mib" => 1_048_576.0,
-        "g" | "gib" => 1_073_741_824.0,
-        "t" | "tib" => 1_099_511_627_776.0,
-        "kb" => 1e3,
-        "mb" => 1e6,
-        "gb" => 1e9,
-        _ => return Err(format!("unknown unit {unit:?} in {text:?}: try MiB")),
-    };
-    match digits.parse::<f64>() {
-        Ok(n) if n >= 0.0 && n.is_finite() => Ok((n * scale) as u64),
-        _ => Err(format!("{text:?} is no size: try 20MiB")),
-    }
 }
 
 /// One device of one file, with the filters that apply to it.
@@ -359,16 +339,6 @@ fn choose(opened: &Opened, device: Option<i32>) -> anyhow::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_as_they_are_typed() {
-        assert_eq!(size("512"), Ok(512));
-        assert_eq!(size("20MiB"), Ok(20 << 20));
-        assert_eq!(size("1.5 g"), Ok(3 << 29));
-        assert_eq!(size("2MB"), Ok(2_000_000));
-        assert!(size("20 parsecs").unwrap_err().contains("unknown unit"));
-        assert!(size("-1").is_err());
-    }
 
     #[test]
     fn pools_as_they_are_typed() {

@@ -2,6 +2,7 @@
 
 mod args;
 mod at;
+mod categories;
 mod demo;
 mod diff;
 mod doctor;
@@ -16,9 +17,11 @@ mod many;
 mod moment;
 mod output;
 mod phases;
+mod pools;
 mod progress;
 mod ranks;
 mod segments;
+mod shapes;
 mod style;
 mod summary;
 mod text;
@@ -61,6 +64,9 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Fragmentation(args) => fragmentation::run(args, out),
         Command::Ranks(ranks) => ranks::run(ranks, out),
         Command::Segments(segments) => segments::run(segments, out),
+        Command::Pools(pools) => pools::run(pools, out),
+        Command::Categories(categories) => categories::run(categories, out),
+        Command::Shapes(shapes) => shapes::run(shapes, out),
         Command::Export(export) => export::run(export, out),
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),

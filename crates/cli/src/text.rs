@@ -11,6 +11,15 @@ pub(crate) fn plural(n: usize, word: &str) -> String {
     format!("{} {word}{}", count(n as u64), if n == 1 { "" } else { "s" })
 }
 
+/// A number as the height of one cell, of a highest one. What is there at all is seen.
+pub(crate) fn bar(n: i64, highest: i64) -> char {
+    let eighths = (n.max(0) as f64 / highest.max(1) as f64 * 8.0).round().clamp(0.0, 8.0) as usize;
+    EIGHTHS[if n > 0 { eighths.max(1) } else { 0 }]
+}
+
+/// Cells from empty to full.
+pub(crate) const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
 /// A time as date and clock in UTC, to the microsecond.
 pub(crate) fn time(time_us: i64) -> String {
     let (days, in_day) = (time_us.div_euclid(86_400_000_000), time_us.rem_euclid(86_400_000_000));

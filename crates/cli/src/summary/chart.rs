@@ -4,10 +4,9 @@ use vramscope_analysis::{Counter, Moment};
 
 use crate::filter::Subject;
 use crate::style::{self, Role};
-use crate::text;
+use crate::text::{self, EIGHTHS};
 
 const ROWS: usize = 6;
-const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Columns before the curve.
 const LABEL: usize = 10;
 

@@ -1,0 +1,175 @@
+//! `vramscope categories`: what memory is for, at a moment and over time.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use serde::Serialize;
+use vramscope_analysis::State;
+use vramscope_analysis::categories::{Categories, Rules, Series, Total, classify};
+
+use crate::args::OutputArgs;
+use crate::filter::{FilterArgs, Subject};
+use crate::moment::{GRAMMAR, MomentSpec};
+use crate::summary::when;
+use crate::text;
+
+/// What memory is for: parameters, gradients, optimizer state, activations, KV cache, temporaries
+///
+/// Guessed from stacks and lifetimes, and from your own rules where there are any. Bytes are requested bytes;
+/// the categories add up to all of them.
+#[derive(Debug, Args)]
+#[command(after_help = format!("{GRAMMAR}
+
+Rules are TOML; the first whose conditions all hold decides, and the defaults come last:
+  [[rule]]
+  category = \"embeddings\"            # a new category, or one of ours
+  stack = \"embedding|lm_head\"        # a frame matches, as file:line name
+  min_size = \"20MiB\"                 # also: max_size, pool = [0, 1]
+  lifetime = \"1000..\"                # events that it lives; also \"..20\", \"20..1000\"
+
+Examples:
+  vramscope categories snapshot.pickle
+  vramscope categories snapshot.pickle --at in:backward --rules rules.toml
+  vramscope categories snapshot.pickle --json | jq '.categories[] | [.name, .requested]'"))]
+pub(crate) struct CategoriesArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// The moment
+    #[arg(long, value_name = "MOMENT", default_value = "peak")]
+    at: MomentSpec,
+    /// Your own rules
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Stretches of the trace in the series of the JSON
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    series: usize,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let rules = match &args.rules {
+        None => Rules::default(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            Rules::parse(&text).with_context(|| path.display().to_string())?
+        }
+    };
+    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let replay = subject.replay();
+    let categories = classify(replay, subject.snapshot(), &rules);
+    let state = replay.state(subject.moment(&args.at)?);
+    let totals = categories.totals(replay, &state, |allocation| subject.keeps(allocation, Some(&state)));
+    if args.output.json {
+        let series = categories.series(replay, args.series);
+        serde_json::to_writer(&mut *out, &Report::new(&subject, &state, &categories, &totals, series))?;
+        writeln!(out)?;
+    } else {
+        print(&subject, &state, &categories, &totals, out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(
+    subject: &Subject,
+    state: &State,
+    categories: &Categories,
+    totals: &[Total],
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let device = subject.replay().device();
+    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
+    writeln!(out, "device {device} {}", when(subject.snapshot().events(device), state.at.event()))?;
+    if let Some(verdict) = subject.verdict() {
+        writeln!(out, "  {verdict}")?;
+    }
+    let columns = text::columns().saturating_sub(62).clamp(8, 60);
+    let series = categories.series(subject.replay(), columns);
+    let highest = series.bytes.iter().flatten().copied().max().unwrap_or(0);
+    let all = totals.iter().fold(0_u64, |sum, total| sum.saturating_add(total.requested));
+    let width = series.at.len().max("over time".len());
+    writeln!(
+        out,
+        "\n  {:>10}  {:>5}  {:>11}  {:width$}  category",
+        "requested", "share", "allocations", "over time"
+    )?;
+    let mut order: Vec<usize> = (0..totals.len()).collect();
+    order.sort_by_key(|&row| (std::cmp::Reverse(totals[row].requested), row));
+    for row in order {
+        let line: String = series.bytes[row].iter().map(|&bytes| text::bar(bytes, highest)).collect();
+        // What is not there now and never was is not worth a line.
+        if totals[row].count == 0 && line.trim().is_empty() {
+            continue;
+        }
+        let share = totals[row].requested as f64 / all.max(1) as f64 * 100.0;
+        writeln!(
+            out,
+            "  {:>10}  {share:>4.1}%  {:>11}  {line:width$}  {}",
+            text::bytes(i64::try_from(totals[row].requested).unwrap_or(i64::MAX)),
+            text::count(totals[row].count),
+            text::printable(&categories.names()[row])
+        )?;
+    }
+    let total = i64::try_from(all).unwrap_or(i64::MAX);
+    let count = totals.iter().map(|total| total.count).sum::<u64>();
+    writeln!(out, "  {:>10}  {:>5}  {:>11}  {:width$}  all", text::bytes(total), "", text::count(count), "")
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    device: i32,
+    event: Option<u32>,
+    requested: i64,
+    active: i64,
+    categories: Vec<CategoryJson<'a>>,
+    series: SeriesJson,
+}
+
+#[derive(Serialize)]
+struct CategoryJson<'a> {
+    name: &'a str,
+    requested: u64,
+    active: u64,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct SeriesJson {
+    events: Vec<Option<u32>>,
+    bytes: Vec<Vec<i64>>,
+}
+
+impl<'a> Report<'a> {
+    fn new(
+        subject: &Subject,
+        state: &State,
+        categories: &'a Categories,
+        totals: &[Total],
+        series: Series,
+    ) -> Self {
+        let named = categories.names().iter().zip(totals);
+        let category = |(name, total): (&'a String, &Total)| CategoryJson {
+            name,
+            requested: total.requested,
+            active: total.active,
+            count: total.count,
+        };
+        let events = series.at.iter().map(|at| at.event().map(|event| event.0)).collect();
+        Self {
+            schema: "vramscope/categories/1",
+            device: subject.replay().device().0,
+            event: state.at.event().map(|event| event.0),
+            requested: state.counters.requested,
+            active: state.counters.active,
+            categories: named.map(category).collect(),
+            series: SeriesJson { events, bytes: series.bytes },
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! `vramscope pools`: what each memory pool holds, uses and leaves idle.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use vramscope_analysis::pools::{PoolSummary, Pools};
+use vramscope_analysis::{Envelope, Known, Moment};
+use vramscope_snapshot::Pool;
+
+use crate::args::OutputArgs;
+use crate::filter::{FilterArgs, Subject};
+use crate::moment::{GRAMMAR, MomentSpec};
+use crate::summary::when;
+use crate::text;
+
+/// Memory pools of CUDA graphs and MemPools: what each holds, uses and leaves idle
+///
+/// One row per pool and stream. What a private pool holds serves nothing else, used or not. Before PyTorch 2.12
+/// events do not name their pool; it is then known by the address, and not at all of memory that was given
+/// back before the end.
+#[derive(Debug, Args)]
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
+  vramscope pools snapshot.pickle
+  vramscope pools snapshot.pickle --at end --json | jq '.pools[] | select(.private) | .idle'"))]
+pub(crate) struct PoolsArgs {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// The moment
+    #[arg(long, value_name = "MOMENT", default_value = "peak:reserved")]
+    at: MomentSpec,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let (snapshot, replay) = (subject.snapshot(), subject.replay());
+    let at = subject.moment(&args.at)?;
+    let pools = Pools::all(snapshot, replay);
+    let summaries = pools.summaries(snapshot, replay, at);
+    let rows: Vec<PoolJson> = pools
+        .envelopes()
+        .iter()
+        .zip(&summaries)
+        .filter(|(envelope, summary)| {
+            let height = summary.peak_reserved.1.max(summary.peak_active).max(0) as u64;
+            subject.keeps_segment(envelope.pool, envelope.stream, height)
+        })
+        .map(|(envelope, summary)| PoolJson::new(envelope, summary))
+        .collect();
+    let reserved = replay.counters(at).reserved;
+    if args.output.json {
+        let report = Report {
+            schema: "vramscope/pools/1",
+            device: replay.device().0,
+            event: at.event().map(|event| event.0),
+            reserved,
+            pools: rows,
+        };
+        serde_json::to_writer(&mut *out, &report)?;
+        writeln!(out)?;
+    } else {
+        print(&subject, at, reserved, &rows, out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(
+    subject: &Subject,
+    at: Moment,
+    reserved: i64,
+    rows: &[PoolJson],
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let device = subject.replay().device();
+    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
+    writeln!(out, "device {device} {}", when(subject.snapshot().events(device), at.event()))?;
+    if let Some(verdict) = subject.verdict() {
+        writeln!(out, "  {verdict}")?;
+    }
+    let private = |number: fn(&PoolJson) -> i64| -> i64 {
+        rows.iter().filter(|row| row.private).map(number).fold(0, i64::saturating_add)
+    };
+    match rows.iter().any(|row| row.private) {
+        true => writeln!(
+            out,
+            "  {} reserved, of it {} in private pools, {} of that idle",
+            text::bytes(reserved),
+            text::bytes(private(|row| row.reserved)),
+            text::bytes(private(|row| row.idle))
+        )?,
+        false => writeln!(out, "  {} reserved, no private pools", text::bytes(reserved))?,
+    }
+    writeln!(
+        out,
+        "\n  {:>10}  {:>10}  {:>10}  {:>8}  {:>10}  {:>12}  {:10}  pool · stream",
+        "reserved", "active", "idle", "segments", "peak", "idle at peak", "known"
+    )?;
+    for row in rows {
+        let pool = row.pool.map_or("unknown".into(), |(a, b)| format!("({a}, {b})"));
+        writeln!(
+            out,
+            "  {:>10}  {:>10}  {:>10}  {:>8}  {:>10}  {:>12}  {:10}  {pool} · {:#x}",
+            text::bytes(row.reserved),
+            text::bytes(row.active),
+            text::bytes(row.idle),
+            text::count(row.segments as u64),
+            text::bytes(row.peak_reserved),
+            text::bytes(row.idle_at_peak),
+            row.known,
+            row.stream,
+        )?;
+    }
+    if rows.iter().any(|row| row.pool.is_none()) {
+        let note = "unknown: given back before the snapshot was taken, and the events of this PyTorch do not \
+                    name their pool";
+        writeln!(out, "\n  {}", text::wrapped(note, 2))?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    device: i32,
+    event: Option<u32>,
+    reserved: i64,
+    pools: Vec<PoolJson>,
+}
+
+#[derive(Serialize)]
+struct PoolJson {
+    pool: Option<Pool>,
+    stream: u64,
+    private: bool,
+    known: &'static str,
+    reserved: i64,
+    active: i64,
+    idle: i64,
+    segments: usize,
+    peak_reserved: i64,
+    peak_event: Option<u32>,
+    peak_active: i64,
+    idle_at_peak: i64,
+    first_event: Option<u32>,
+    last_event: Option<u32>,
+}
+
+impl PoolJson {
+    fn new(envelope: &Envelope, summary: &PoolSummary) -> Self {
+        let event = |at: Moment| at.event().map(|event| event.0);
+        Self {
+            pool: envelope.pool,
+            stream: envelope.stream,
+            private: envelope.is_private(),
+            known: Known::name(envelope.known),
+            reserved: summary.now.reserved,
+            active: summary.now.active,
+            idle: summary.now.idle(),
+            segments: summary.segments,
+            peak_reserved: summary.peak_reserved.1,
+            peak_event: event(summary.peak_reserved.0),
+            peak_active: summary.peak_active,
+            idle_at_peak: summary.idle_at_peak,
+            first_event: summary.first.and_then(event),
+            last_event: summary.last.and_then(event),
+        }
+    }
+}
