@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use vramscope_analysis::Counter;
+use vramscope_analysis::units::parse_bytes as size;
 use vramscope_files::Cache;
 
 use crate::categories::CategoriesArgs;
 use crate::diff::Limit;
-use crate::filter::{FilterArgs, size};
+use crate::filter::FilterArgs;
 use crate::insights::SeverityArg;
 use crate::moment::{GRAMMAR, MomentSpec, Place};
 use crate::pools::PoolsArgs;

@@ -13,7 +13,6 @@ use vramscope_analysis::categories::{Categories, Rules, Series, Total, classify}
 use crate::args::OutputArgs;
 use crate::filter::{FilterArgs, Subject};
 use crate::moment::{GRAMMAR, MomentSpec};
-use crate::summary::when;
 use crate::text;
 
 /// What memory is for: parameters, gradients, optimizer state, activations, KV cache, temporaries
@@ -85,7 +84,7 @@ fn print(
 ) -> std::io::Result<()> {
     let device = subject.replay().device();
     writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    writeln!(out, "device {device} {}", when(subject.snapshot().events(device), state.at.event()))?;
+    writeln!(out, "device {device} {}", text::when(subject.snapshot().events(device), state.at.event()))?;
     if let Some(verdict) = subject.verdict() {
         writeln!(out, "  {verdict}")?;
     }

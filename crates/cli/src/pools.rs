@@ -13,7 +13,6 @@ use vramscope_snapshot::Pool;
 use crate::args::OutputArgs;
 use crate::filter::{FilterArgs, Subject};
 use crate::moment::{GRAMMAR, MomentSpec};
-use crate::summary::when;
 use crate::text;
 
 /// Memory pools of CUDA graphs and MemPools: what each holds, uses and leaves idle
@@ -82,7 +81,7 @@ fn print(
 ) -> std::io::Result<()> {
     let device = subject.replay().device();
     writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    writeln!(out, "device {device} {}", when(subject.snapshot().events(device), at.event()))?;
+    writeln!(out, "device {device} {}", text::when(subject.snapshot().events(device), at.event()))?;
     if let Some(verdict) = subject.verdict() {
         writeln!(out, "  {verdict}")?;
     }

@@ -293,7 +293,8 @@ mod tests {
         let cut = LLAMA.split(",batch").next().unwrap();
         for flags in [LLAMA, cut, &format!("{LLAMA},tp=8"), &format!("{cut},experts=8")] {
             let shapes = shapes(flags);
-            let draws: [(&str, fn(f64) -> u64); 3] = [
+            type Draw = fn(f64) -> u64;
+            let draws: [(&str, Draw); 3] = [
                 ("uniform multiples of 512", |x| 512 * (1 + (x * 4_194_303.0) as u64)),
                 ("log-uniform multiples of 512", |x| (512.0 * (x * 22.0).exp2()) as u64 / 512 * 512),
                 ("log-uniform bytes", |x| (512.0 * (x * 22.0).exp2()) as u64),
