@@ -134,13 +134,8 @@ pub(crate) struct DiffArgs {
   vramscope ranks runs/today/
   vramscope ranks --json rank*.pickle | jq '.ranks[].peak'")]
 pub(crate) struct RanksArgs {
-    /// Folders or files
-    #[arg(required = true, value_name = "PATH")]
-    pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) sources: Sources,
 }
 
 /// What looks wrong, worst first: how much, when, where, why, and what to do
@@ -154,16 +149,11 @@ pub(crate) struct RanksArgs {
   vramscope insights --fail-on high snapshot.pickle     # exits 1, for CI
   vramscope insights --json snapshot.pickle | jq '.files[].findings[] | {kind, bytes, what}'")]
 pub(crate) struct InsightsArgs {
-    /// Snapshot files, folders of them, or - for standard input
-    #[arg(required = true, value_name = "PATH")]
-    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) sources: Sources,
     /// Exit with 1 if there is a finding of this severity or a worse one
     #[arg(long, value_name = "SEVERITY", value_enum)]
     pub(crate) fail_on: Option<SeverityArg>,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// Annotated phases: peak, growth and allocations of each
@@ -175,13 +165,8 @@ Examples:
   vramscope phases snapshot.pickle --hide-internal=false     # those of PyTorch itself, too
   vramscope phases snapshot.pickle --json | jq '.phases[] | {{name, peak}}'"))]
 pub(crate) struct PhasesArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
     #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) source: Source,
 }
 
 /// How free memory lies over time: the largest hole, what is unusable, which segments are pinned longest
@@ -193,19 +178,14 @@ Examples:
   vramscope fragmentation snapshot.pickle --request 2GiB          # unusable for a request of that size
   vramscope fragmentation snapshot.pickle --since in:backward:start --samples 100 --json"))]
 pub(crate) struct FragmentationArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: Source,
     /// The request to be served (default: the largest that the program made)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) request: Option<u64>,
     /// Moments to look at, evenly spaced
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub(crate) samples: u32,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// The allocator's map at a moment: segments, what pins each, and the holes in it
@@ -217,19 +197,14 @@ Examples:
   vramscope segments snapshot.pickle --at oom --limit 50
   vramscope segments snapshot.pickle --pool 1,0 --json"))]
 pub(crate) struct SegmentsArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: Source,
     /// The moment
     #[arg(long, value_name = "MOMENT", default_value = "peak:reserved")]
     pub(crate) at: MomentSpec,
     /// Show at most N segments, those with most free first (default: 20 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// Tables for other tools: CSV, JSON lines, Arrow, Parquet; or a trace for Perfetto
@@ -296,13 +271,8 @@ pub(crate) enum ExportFormat {
 #[command(after_help = "Examples:
   vramscope doctor snapshot.pickle")]
 pub(crate) struct DoctorArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
     #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) source: Source,
 }
 
 /// The trace, event by event
@@ -315,9 +285,8 @@ Examples:
   vramscope events snapshot.pickle --min-size 100MiB --action alloc
   vramscope events snapshot.pickle --json | jq -c 'select(.action == \"oom\")'"))]
 pub(crate) struct EventsArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: Source,
     /// Only these actions, e.g. alloc,oom
     #[arg(long, value_name = "ACTIONS", value_delimiter = ',')]
     pub(crate) action: Vec<String>,
@@ -327,10 +296,6 @@ pub(crate) struct EventsArgs {
     /// Show at most N
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// Peak, end and out-of-memory events of each file, and whether the recording is complete
@@ -341,13 +306,8 @@ pub(crate) struct EventsArgs {
   zcat snapshot.pickle.gz | vramscope summary -
   vramscope summary --json snapshot.pickle | jq '.files[0].devices[0].peak'")]
 pub(crate) struct SummaryArgs {
-    /// Snapshot files, folders of them, or - for standard input
-    #[arg(required = true, value_name = "PATH")]
-    pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) sources: Sources,
 }
 
 /// What was in memory at one moment: totals and the live allocations, largest first
@@ -358,9 +318,8 @@ pub(crate) struct SummaryArgs {
   vramscope at snapshot.pickle --event 12345 --json
   vramscope at snapshot.pickle --time-us 1794725346326863")]
 pub(crate) struct AtArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) moment: MomentArgs,
     /// With --in: the Kth span of that name, from 1
@@ -372,10 +331,6 @@ pub(crate) struct AtArgs {
     /// Show at most N allocations (default: 15 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// Exactly one says which moment is meant.
@@ -439,9 +394,8 @@ Examples:
   vramscope tree snapshot.pickle --at in:backward#2 --min 5
   vramscope tree snapshot.pickle --lifetime --since in:forward:start --until in:forward:end"))]
 pub(crate) struct TreeArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) weigh: WeighArgs,
     /// Innermost frames first, each with its callers below
@@ -453,10 +407,6 @@ pub(crate) struct TreeArgs {
     /// Leave out what is below this share of the whole, in percent (default: 1 as text, 0 as JSON)
     #[arg(long, value_name = "PERCENT")]
     pub(crate) min: Option<f64>,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// At a moment, or over a stretch.
@@ -477,9 +427,8 @@ pub(crate) struct WeighArgs {
   vramscope top snapshot.pickle --of allocations --by lifetime
   vramscope top snapshot.pickle --by churn --limit 30")]
 pub(crate) struct TopArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: Source,
     /// What is ranked
     #[arg(long, value_enum, default_value_t = TopOf::Lines)]
     pub(crate) of: TopOf,
@@ -489,10 +438,6 @@ pub(crate) struct TopArgs {
     /// Show at most N
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -591,6 +536,30 @@ impl From<CounterArg> for Counter {
 /// The summary of a real recording that is built in: a training run that runs out of memory
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DemoArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// One file, as most verbs take it.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Source {
+    /// Snapshot file, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Many files.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Sources {
+    /// Snapshot files, folders of them, or - for standard input
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]

@@ -19,7 +19,7 @@ use crate::{text, tree};
 const DEFAULT_ROWS: usize = 15;
 
 pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
     let events = snapshot.events(replay.device());
     if args.nth.is_some() && args.moment.r#in.is_none() {
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
         writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
         report.print_totals(out)?;
         tree::print_live(&subject, &subject.live(&report.state), out)?;
-    } else if args.output.json {
+    } else if args.source.output.json {
         serde_json::to_writer(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
         writeln!(out)?;
     } else {

@@ -10,8 +10,8 @@ use serde::Serialize;
 use vramscope_analysis::State;
 use vramscope_analysis::categories::{Categories, Rules, Series, Total, classify};
 
-use crate::args::OutputArgs;
-use crate::filter::{FilterArgs, Subject};
+use crate::args::Source;
+use crate::filter::Subject;
 use crate::moment::{GRAMMAR, MomentSpec};
 use crate::text;
 
@@ -34,9 +34,8 @@ Examples:
   vramscope categories snapshot.pickle --at in:backward --rules rules.toml
   vramscope categories snapshot.pickle --json | jq '.categories[] | [.name, .requested]'"))]
 pub(crate) struct CategoriesArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    path: PathBuf,
+    #[command(flatten)]
+    source: Source,
     /// The moment
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
     at: MomentSpec,
@@ -46,10 +45,6 @@ pub(crate) struct CategoriesArgs {
     /// Stretches of the trace in the series of the JSON
     #[arg(long, value_name = "N", default_value_t = 200)]
     series: usize,
-    #[command(flatten)]
-    filter: FilterArgs,
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -60,12 +55,12 @@ pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<
             Rules::parse(&text).with_context(|| path.display().to_string())?
         }
     };
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let replay = subject.replay();
     let categories = classify(replay, subject.snapshot(), &rules);
     let state = replay.state(subject.moment(&args.at)?);
     let totals = categories.totals(replay, &state, |allocation| subject.keeps(allocation, Some(&state)));
-    if args.output.json {
+    if args.source.output.json {
         let series = categories.series(replay, args.series);
         serde_json::to_writer(&mut *out, &Report::new(&subject, &state, &categories, &totals, series))?;
         writeln!(out)?;

@@ -104,9 +104,9 @@ impl Totals {
 type StackChange = Change<Vec<Line>>;
 
 pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let before = Subject::open(&args.before, &args.filter, &args.output.cache)?;
+    let before = Subject::open_path(&args.before, &args.filter, &args.output.cache)?;
     let other = match &args.after {
-        Some(path) => Some(Subject::open(path, &args.filter, &args.output.cache)?),
+        Some(path) => Some(Subject::open_path(path, &args.filter, &args.output.cache)?),
         None => None,
     };
     let after = other.as_ref().unwrap_or(&before);

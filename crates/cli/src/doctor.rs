@@ -12,9 +12,9 @@ use crate::filter::Subject;
 use crate::text;
 
 pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let checks = checks(&subject);
-    if args.output.json {
+    if args.source.output.json {
         let report =
             Report { schema: "vramscope/doctor/1", device: subject.replay().device().0, checks: &checks };
         serde_json::to_writer(&mut *out, &report)?;

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             bail!("there is no action {action:?}; there are: {}", known.join(", "));
         }
     }
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let events = subject.snapshot().events(subject.replay().device());
     let (from, to) = subject.range();
     let rows = (from.0 as usize..to.0 as usize).filter(|&row| {
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let first_time = events.time_us(0);
     for row in rows.skip(args.skip).take(args.limit.unwrap_or(usize::MAX)) {
         let event = events.get(row);
-        if args.output.json {
+        if args.source.output.json {
             serde_json::to_writer(&mut *out, &json(&subject, events, row, &event))?;
             writeln!(out)?;
             continue;

@@ -14,7 +14,7 @@ use vramscope_analysis::{
 use vramscope_files::{Opened, find, open};
 use vramscope_snapshot::{DeviceId, Event, FrameId, Pool, Snapshot, StackId};
 
-use crate::args::{CacheArgs, WeighArgs};
+use crate::args::{CacheArgs, Source, WeighArgs};
 use crate::moment::MomentSpec;
 use crate::progress::Bar;
 use crate::text;
@@ -90,7 +90,12 @@ struct Filter {
 
 impl Subject {
     /// Opens one file and chooses the device.
-    pub(crate) fn open(path: &PathBuf, filter: &FilterArgs, cache: &CacheArgs) -> anyhow::Result<Self> {
+    pub(crate) fn open(source: &Source) -> anyhow::Result<Self> {
+        Self::open_path(&source.path, &source.filter, &source.output.cache)
+    }
+
+    /// Opens the file at a path and chooses the device.
+    pub(crate) fn open_path(path: &PathBuf, filter: &FilterArgs, cache: &CacheArgs) -> anyhow::Result<Self> {
         let (inputs, errors) = find(std::slice::from_ref(path));
         if let Some(error) = errors.into_iter().next() {
             return Err(error.into());

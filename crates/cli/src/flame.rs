@@ -13,7 +13,7 @@ use crate::filter::{Subject, Weighed};
 use crate::{output, text};
 
 pub(crate) fn run(args: &FlameArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.path, &args.filter, &args.cache)?;
+    let subject = Subject::open_path(&args.path, &args.filter, &args.cache)?;
     let weighed = subject.weights(&args.weigh)?;
     output::write_to(&args.file, out, |out| write(args.format, &subject, &weighed, out))?;
     Ok(ExitCode::SUCCESS)

@@ -17,9 +17,9 @@ use crate::text;
 const SEGMENTS: usize = 8;
 
 pub(crate) fn run(args: &FragmentationArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let found = fragmentation(subject.replay(), subject.range(), args.samples.max(1), args.request);
-    if args.output.json {
+    if args.source.output.json {
         let report = Report {
             schema: "vramscope/fragmentation/1",
             device: subject.replay().device().0,

@@ -14,13 +14,13 @@ use crate::many::{self, Run};
 use crate::text;
 
 pub(crate) fn run(args: &InsightsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let read = many::open(&args.paths, &args.output.cache, |opened| File::new(opened, &args.filter))?;
+    let read = many::open(&args.sources, File::new)?;
     let mut across = Vec::new();
     for run in many::runs(&read.values, |file| &file.run) {
         let digests: Vec<RankDigest> = run.iter().filter_map(|file| file.digest.clone()).collect();
         across.extend(rank_insights(&digests, &compare_ranks(&digests), &finding::bytes));
     }
-    if args.output.json {
+    if args.sources.output.json {
         let across = across.iter().map(|finding| FindingJson::new(None, finding)).collect();
         let report = Report { schema: "vramscope/insights/1", across_ranks: across, files: &read.values };
         serde_json::to_writer(&mut *out, &report)?;

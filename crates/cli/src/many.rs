@@ -1,13 +1,13 @@
 //! Many files at once: what the verbs that take folders share.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use vramscope_files::{OpenError, Opened, find, open_each};
 use vramscope_snapshot::naming::RankKind;
 
-use crate::args::CacheArgs;
+use crate::args::Sources;
+use crate::filter::FilterArgs;
 use crate::progress::Bar;
 use crate::text;
 
@@ -19,16 +19,15 @@ pub(crate) struct Read<T> {
 
 /// Opens all snapshots below the paths and makes something of each, in parallel.
 pub(crate) fn open<T: Send>(
-    paths: &[PathBuf],
-    cache: &CacheArgs,
-    make: impl Fn(Opened) -> anyhow::Result<T> + Sync,
+    sources: &Sources,
+    make: impl Fn(Opened, &FilterArgs) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Read<T>> {
-    let (inputs, errors) = find(paths);
-    let cache = cache.cache();
+    let (inputs, errors) = find(&sources.paths);
+    let cache = sources.output.cache.cache();
     let bar = Bar::new(&inputs);
     let results = open_each(&inputs, cache.as_ref(), &bar, |opened| {
         let path = opened.path.display().to_string();
-        make(opened).map_err(|error| format!("{path}: {error:#}"))
+        make(opened, &sources.filter).map_err(|error| format!("{path}: {error:#}"))
     });
     drop(bar);
     let mut read = Read { values: Vec::new(), errors: errors.iter().map(OpenError::to_string).collect() };

@@ -12,7 +12,7 @@ use crate::style::{self, Role};
 use crate::text;
 
 pub(crate) fn run(args: &PhasesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let (snapshot, (from, to)) = (subject.snapshot(), subject.range());
     let mut spans = spans(snapshot, subject.replay().device());
     spans.retain(|span| span.to >= from && span.from <= to);
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &PhasesArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         spans.retain(|span| !is_internal_phase(snapshot.text(span.name)));
     }
     let phases = phases(snapshot, subject.replay(), &spans);
-    if args.output.json {
+    if args.source.output.json {
         let phases = phases.iter().map(|phase| PhaseJson::new(&subject, phase)).collect();
         let device = subject.replay().device().0;
         serde_json::to_writer(&mut *out, &Report { schema: "vramscope/phases/1", device, phases })?;

@@ -1,7 +1,6 @@
 //! `vramscope pools`: what each memory pool holds, uses and leaves idle.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,8 +9,8 @@ use vramscope_analysis::pools::{PoolSummary, Pools};
 use vramscope_analysis::{Envelope, Known, Moment};
 use vramscope_snapshot::Pool;
 
-use crate::args::OutputArgs;
-use crate::filter::{FilterArgs, Subject};
+use crate::args::Source;
+use crate::filter::Subject;
 use crate::moment::{GRAMMAR, MomentSpec};
 use crate::text;
 
@@ -27,20 +26,15 @@ Examples:
   vramscope pools snapshot.pickle
   vramscope pools snapshot.pickle --at end --json | jq '.pools[] | select(.private) | .idle'"))]
 pub(crate) struct PoolsArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    path: PathBuf,
+    #[command(flatten)]
+    source: Source,
     /// The moment
     #[arg(long, value_name = "MOMENT", default_value = "peak:reserved")]
     at: MomentSpec,
-    #[command(flatten)]
-    filter: FilterArgs,
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
     let at = subject.moment(&args.at)?;
     let pools = Pools::all(snapshot, replay);
@@ -56,7 +50,7 @@ pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
         .map(|(envelope, summary)| PoolJson::new(envelope, summary))
         .collect();
     let reserved = replay.counters(at).reserved;
-    if args.output.json {
+    if args.source.output.json {
         let report = Report {
             schema: "vramscope/pools/1",
             device: replay.device().0,

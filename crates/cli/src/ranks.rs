@@ -18,11 +18,11 @@ use crate::style::{self, Role};
 use crate::text;
 
 pub(crate) fn run(args: &RanksArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let read = many::open(&args.paths, &args.output.cache, |opened| Rank::new(opened, &args.filter))?;
+    let read = many::open(&args.sources, Rank::new)?;
     let ranks: Vec<&Rank> = read.values.iter().flatten().collect();
     let runs: Vec<Compared<'_>> =
         many::runs(&ranks, |rank| &rank.run).into_iter().map(|ranks| Compared::new(&ranks)).collect();
-    if args.output.json {
+    if args.sources.output.json {
         let outliers = runs.iter().flat_map(Compared::outliers).collect();
         let findings = runs.iter().flat_map(Compared::findings).collect();
         let report = Report { schema: "vramscope/ranks/1", ranks: &ranks, outliers, findings };

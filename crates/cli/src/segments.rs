@@ -17,16 +17,16 @@ use crate::text;
 const FILL: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 pub(crate) fn run(args: &SegmentsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let state = subject.replay().state(subject.moment(&args.at)?);
     let mut segments = segments(&subject, &state);
     let pools = pools(&segments);
     let all = segments.len();
     // What wastes most comes first; the rest is summed up.
     segments.sort_by_key(|segment| (Reverse(segment.free()), segment.range.addr));
-    let limit = args.limit.unwrap_or(if args.output.json { usize::MAX } else { 20 });
+    let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { 20 });
     segments.truncate(limit);
-    if args.output.json {
+    if args.source.output.json {
         let report = Report {
             schema: "vramscope/segments/1",
             device: subject.replay().device().0,

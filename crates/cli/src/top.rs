@@ -15,14 +15,14 @@ use crate::output::FrameJson;
 use crate::text;
 
 pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let mut rows = rows(args, &subject);
     let total = rows.iter().fold(Row::default(), Row::plus);
     rows.sort_by_key(|row| (Reverse(row.rank(args.by)), row.order));
     let all = rows.len();
     let rest = rows.get(args.limit..).unwrap_or_default().iter().fold(Row::default(), Row::plus);
     rows.truncate(args.limit);
-    if args.output.json {
+    if args.source.output.json {
         let rows = rows.iter().map(|row| RowJson::new(&subject, args.of, row)).collect();
         let report = Report {
             schema: "vramscope/top/1",

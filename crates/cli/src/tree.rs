@@ -15,15 +15,15 @@ use crate::text;
 const DEEPEST: usize = 400;
 
 pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.path, &args.filter, &args.output.cache)?;
+    let subject = Subject::open(&args.source)?;
     let weighed = subject.weights(&args.weigh)?;
     let direction = if args.invert { Direction::Inverted } else { Direction::TopDown };
     let tree = CallTree::new(subject.snapshot(), &weighed.weights, direction, |frame| subject.shows(frame));
-    let (depth, min) = if args.output.json { (DEEPEST, 0.0) } else { (12, 1.0) };
+    let (depth, min) = if args.source.output.json { (DEEPEST, 0.0) } else { (12, 1.0) };
     let (depth, min) = (args.depth.unwrap_or(depth), args.min.unwrap_or(min));
     let least = (tree.root().bytes as f64 * min / 100.0) as u64;
     let printer = Printer { snapshot: subject.snapshot(), tree: &tree, least, depth: depth.min(DEEPEST) };
-    if args.output.json {
+    if args.source.output.json {
         let report = Report {
             schema: "vramscope/tree/1",
             device: subject.replay().device().0,

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     if binary && args.file.output_file.is_none() && std::io::stdout().is_terminal() {
         bail!("this format is not for a terminal; name a file with -o");
     }
-    let subject = Subject::open(&args.path, &args.filter, &args.cache)?;
+    let subject = Subject::open_path(&args.path, &args.filter, &args.cache)?;
     output::write_to(&args.file, out, |out| {
         if args.format == ExportFormat::Perfetto {
             return perfetto::write(&subject, out);

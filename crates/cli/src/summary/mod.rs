@@ -15,8 +15,8 @@ use crate::args::SummaryArgs;
 use crate::{many, text};
 
 pub(crate) fn run(args: &SummaryArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let read = many::open(&args.paths, &args.output.cache, |opened| File::new(opened, &args.filter))?;
-    print(&read.values, args.output.json, out)?;
+    let read = many::open(&args.sources, File::new)?;
+    print(&read.values, args.sources.output.json, out)?;
     Ok(read.finish(out, 0)?)
 }
 
