@@ -1,7 +1,12 @@
 //! One driver that asks many things of the same bytes. It runs under `cargo fuzz`, and on stable over
 //! tens of thousands of damaged recordings.
 
-use vramscope_analysis::{Counter, Counters, Moment, Replay};
+use vramscope_analysis::categories::{Rules, classify};
+use vramscope_analysis::pools::Pools;
+use vramscope_analysis::{
+    Counter, Counters, Moment, RankDigest, Replay, compare_ranks, fragmentation, insights, pending, phases,
+    spans,
+};
 use vramscope_snapshot::{Damage, ReadError, Reader, Snapshot, ipc};
 
 /// Devices and moments that are looked at closely; a hostile file may have very many.
@@ -69,9 +74,40 @@ pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
     );
 
     for device in snapshot.devices().into_iter().take(DEVICES) {
-        check_replay(&Replay::new(&snapshot, device));
+        let replay = Replay::new(&snapshot, device);
+        check_replay(&replay);
+        // They take longer than the reading, so not every damaged file is asked.
+        if seed.is_multiple_of(4) {
+            check_questions(&snapshot, &replay);
+        }
     }
     true
+}
+
+/// Every question that can be asked has an answer.
+fn check_questions(snapshot: &Snapshot, replay: &Replay) {
+    let spans = spans(snapshot, replay.device());
+    let findings = insights(snapshot, replay, &spans, &|n| n.to_string());
+    assert!(
+        findings.iter().all(|finding| finding.when.0 <= finding.when.1),
+        "findings begin before they end"
+    );
+    for phase in phases(snapshot, replay, &spans) {
+        assert!(phase.peak.bytes <= replay.peak(Counter::Requested).bytes, "no phase is above the peak");
+    }
+    let end = replay.end();
+    let samples = fragmentation(replay, (Moment::START, end), MOMENTS as u32, None).samples;
+    assert!(samples.iter().all(|sample| sample.unusable <= sample.free), "what is unusable is free");
+    pending(snapshot, replay);
+    classify(replay, snapshot, &Rules::default());
+    Pools::all(snapshot, replay).summaries(snapshot, replay, end);
+    let digest = || {
+        let when = (replay.peak(Counter::Requested), end);
+        RankDigest::new(Some(0), (snapshot, replay, &spans), when, |_, _| true)
+    };
+    let ranks = [digest(), digest(), digest()];
+    let report = compare_ranks(&ranks);
+    assert!(report.outliers.is_empty() && report.skew == 0, "a rank is like itself");
 }
 
 fn check_replay(replay: &Replay) {

@@ -66,22 +66,23 @@ pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
         }
         let over = allocation.size.saturating_sub(allocation.requested);
         if allocation.released <= state.at {
-            gap.awaiting_free += over;
+            gap.awaiting_free = gap.awaiting_free.saturating_add(over);
             continue;
         }
         let rounding =
             replay.rules().round(allocation.requested).saturating_sub(allocation.requested).min(over);
-        gap.rounding += rounding;
-        gap.unsplit += over - rounding;
+        gap.rounding = gap.rounding.saturating_add(rounding);
+        gap.unsplit = gap.unsplit.saturating_add(over - rounding);
     }
     for hole in &state.holes {
         let pool = state.ranges[hole.range].pool;
         let is_private = pool != PoolId::UNKNOWN && snapshot.pool(pool) != Some((0, 0));
-        match (is_private, lived_in[hole.range]) {
-            (true, _) => gap.pools += hole.size,
-            (false, true) => gap.pinned_holes += hole.size,
-            (false, false) => gap.cached += hole.size,
-        }
+        let part = match (is_private, lived_in[hole.range]) {
+            (true, _) => &mut gap.pools,
+            (false, true) => &mut gap.pinned_holes,
+            (false, false) => &mut gap.cached,
+        };
+        *part = part.saturating_add(hole.size);
     }
     let explained = gap.parts().iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     gap.unexplained = gap.total.saturating_sub(i64::try_from(explained).unwrap_or(i64::MAX));
