@@ -79,6 +79,7 @@ pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
         // They take longer than the reading, so not every damaged file is asked.
         if seed.is_multiple_of(4) {
             check_questions(&snapshot, &replay);
+            check_parts(&snapshot, &replay);
         }
     }
     true
@@ -136,4 +137,29 @@ fn check_replay(replay: &Replay) {
         assert_eq!(sum, state.counters, "the live set adds up to the counters");
         assert!(state.holes.iter().all(|hole| hole.size > 0));
     }
+}
+
+/// Pools and categories: every live allocation is in exactly one of each.
+fn check_parts(snapshot: &Snapshot, replay: &Replay) {
+    let pools = Pools::all(snapshot, replay);
+    let categories = classify(replay, snapshot, &Rules::default());
+    let end = replay.end();
+    for at in [Moment::START, Moment(end.0 / 2), end] {
+        let state = replay.state(at);
+        assert!(state.live.iter().all(|&index| pools.envelope_of(index).is_some()), "each has a pool");
+        let totals = categories.totals(replay, &state, |_| true);
+        let count: u64 = totals.iter().map(|total| total.count).sum();
+        assert_eq!(count, state.live.len() as u64, "each has a category");
+        assert_eq!(pools.summaries(snapshot, replay, at).len(), pools.envelopes().len());
+    }
+    for envelope in pools.envelopes() {
+        let (least, most) = envelope.extremes(Moment::START, end);
+        assert!(
+            envelope
+                .steps()
+                .all(|(_, level)| level.reserved <= most.reserved && level.active >= least.active)
+        );
+    }
+    let series = categories.series(replay, MOMENTS);
+    assert!(series.at.len() <= MOMENTS && series.bytes.iter().all(|column| column.len() == series.at.len()));
 }

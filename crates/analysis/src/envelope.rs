@@ -167,15 +167,11 @@ impl Envelope {
         close(found)
     }
 
-    /// The highest that it was, first.
+    /// When it held most; of all such moments the first at which most was in use.
     pub fn peak(&self) -> (Moment, Level) {
-        self.highest(Level::height)
-    }
-
-    /// The first moment at which a number is highest.
-    pub(crate) fn highest(&self, number: fn(Level) -> i64) -> (Moment, Level) {
+        let key = |level: Level| (level.height(), level.active);
         let first = self.steps().next().unwrap_or_default();
-        self.steps().fold(first, |best, step| if number(step.1) > number(best.1) { step } else { best })
+        self.steps().fold(first, |best, step| if key(step.1) > key(best.1) { step } else { best })
     }
 
     /// When it first held anything, and when it had given all back; `None` if it had not at the end.
@@ -213,7 +209,7 @@ mod tests {
         let level = |at| (envelope.level(Moment(at)).active, envelope.level(Moment(at)).reserved);
         assert_eq!([0, 2, 3, 6, 7, 99].map(level), [(0, 0), (0, 20), (5, 20), (5, 20), (0, 0), (0, 0)]);
         assert_eq!(envelope.life(), Some((Moment(2), Some(Moment(7)))));
-        assert_eq!(envelope.peak(), (Moment(2), Level { active: 0, reserved: 20 }));
+        assert_eq!(envelope.peak(), (Moment(3), Level { active: 5, reserved: 20 }));
         assert_eq!(envelope.level(Moment(3)).idle(), 15);
     }
 

@@ -35,12 +35,12 @@ pub struct PoolSummary {
     pub now: Level,
     /// Segments that it has at the moment.
     pub segments: usize,
-    /// The most that it ever held, and when first.
-    pub peak_reserved: (Moment, i64),
+    /// When it held most; of all such moments the one at which most was in use.
+    pub peak_at: Moment,
+    /// What it had then.
+    pub peak: Level,
     /// The most that was ever in use.
     pub peak_active: i64,
-    /// What was idle when it held most.
-    pub idle_at_peak: i64,
     /// When it first held anything.
     pub first: Option<Moment>,
     /// When it had given everything back; `None` if it had not at the end.
@@ -130,14 +130,14 @@ impl Pools {
             *segments.entry((pool, snapshot.stream(range.stream))).or_default() += 1;
         }
         let summary = |envelope: &Envelope| {
-            let (peak_at, peak) = envelope.highest(|level| level.reserved);
+            let (peak_at, peak) = envelope.peak();
             let life = envelope.life();
             PoolSummary {
                 now: envelope.level(at),
                 segments: segments.get(&(envelope.pool, envelope.stream)).copied().unwrap_or_default(),
-                peak_reserved: (peak_at, peak.reserved),
-                peak_active: envelope.highest(|level| level.active).1.active,
-                idle_at_peak: peak.idle(),
+                peak_at,
+                peak,
+                peak_active: envelope.extremes(Moment::START, replay.end()).1.active,
                 first: life.map(|(first, _)| first),
                 last: life.and_then(|(_, last)| last),
             }

@@ -182,6 +182,15 @@ fn the_pool_of_an_event_wins_over_its_address() {
 }
 
 #[test]
+fn an_address_outside_every_segment_has_no_pool() {
+    let case = case([idle(P, 2 * MIB).segment_pool(1, 0)], [alloc(A, 512), event("free_completed", A, 512)]);
+    assert_eq!(case.requests(), (vec![vec![]], vec![512]));
+    let all = Pools::all(&case.snapshot, &case.replay);
+    let unknown = &all.envelopes()[all.envelope_of(AllocIdx(0)).unwrap()];
+    assert_eq!((unknown.pool, unknown.known), (None, Known::Unknown));
+}
+
+#[test]
 fn one_envelope_for_each_stream_of_a_pool() {
     let segments = [(P, 1), (P + 4 * MIB, 2)]
         .map(|(addr, stream)| holding(addr, 2 * MIB, &[512]).segment_pool(1, 0).stream(stream));
@@ -350,8 +359,8 @@ fn the_envelope_shrinks_when_memory_is_given_back() {
     assert_eq!(envelope.extremes(Moment(3), Moment(6)).0.reserved, 2 * MIB as i64);
     let [summary] = case.pools.summaries(&case.snapshot, &case.replay, Moment(3))[..] else { panic!() };
     assert_eq!(summary.now, Level { active: MIB as i64, reserved: 6 * MIB as i64 });
-    assert_eq!((summary.segments, summary.peak_reserved), (1, (Moment(2), 6 * MIB as i64)));
-    assert_eq!((summary.peak_active, summary.idle_at_peak), (MIB as i64, 6 * MIB as i64));
+    assert_eq!((summary.segments, summary.peak_at), (1, Moment(3)));
+    assert_eq!((summary.peak_active, summary.peak.idle()), (MIB as i64, 5 * MIB as i64));
     assert_eq!((summary.first, summary.last), (Some(Moment(1)), None));
 }
 
@@ -373,6 +382,24 @@ fn small_ones_are_summed_up_by_pool() {
     // Whoever draws the five largest draws five of the pool, and sums up the rest of each.
     let rest = |list: &[u64]| list.iter().filter(|&&size| size < 1200 * 512).sum::<u64>() / 512;
     assert_eq!((rest(&pooled[0]), rest(&plain)), (3000, 5500));
+
+    // Interleaved, and two drawn: what is left of the pool is 200 + 100 blocks, of the default pool nothing.
+    let four = [1800, 200, 1600, 100].map(|blocks| blocks * 512);
+    let drawn = case([holding(P, 20 * MIB, &four).segment_pool(1, 0)], events(P, &four)).requests().0;
+    assert_eq!(drawn[0][2..].iter().sum::<u64>() / 512, 300);
+
+    // Six, of which the three smallest are summed up: 100 + 200 + 300 blocks, and 500 when the first has gone.
+    let six = &sizes[..6];
+    let trace = events(P, six).into_iter().chain(free(P, six[0]));
+    let mut blocks = vec![block("inactive", P, six[0], 0)];
+    let live = starts(P, six).into_iter().zip(six).skip(1);
+    blocks.extend(live.map(|(addr, &size)| block("active_allocated", addr, size, size)));
+    let six = case([segment(P, blocks).segment_pool(1, 0)], trace);
+    let small = |at: u32| {
+        let live = six.replay.state(Moment(at)).live.into_iter().map(|index| six.replay.allocation(index));
+        live.map(|a| a.requested / 512).filter(|&blocks| blocks <= 300).sum::<u64>()
+    };
+    assert_eq!((small(6), small(8)), (600, 500));
 
     // Lone frees: all of it was there at the start, and it goes one by one.
     let lone: Vec<_> = starts(P, &sizes[..4])

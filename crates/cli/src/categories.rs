@@ -83,36 +83,38 @@ fn print(
     if let Some(verdict) = subject.verdict() {
         writeln!(out, "  {verdict}")?;
     }
-    let columns = text::columns().saturating_sub(62).clamp(8, 60);
+    let columns = text::columns().saturating_sub(74).clamp(8, 60);
     let series = categories.series(subject.replay(), columns);
     let highest = series.bytes.iter().flatten().copied().max().unwrap_or(0);
     let all = totals.iter().fold(0_u64, |sum, total| sum.saturating_add(total.requested));
     let width = series.at.len().max("over time".len());
     writeln!(
         out,
-        "\n  {:>10}  {:>5}  {:>11}  {:width$}  category",
-        "requested", "share", "allocations", "over time"
+        "\n  {:>10}  {:>5}  {:>10}  {:>11}  {:width$}  category",
+        "requested", "share", "most ever", "allocations", "over time"
     )?;
     let mut order: Vec<usize> = (0..totals.len()).collect();
     order.sort_by_key(|&row| (std::cmp::Reverse(totals[row].requested), row));
     for row in order {
         let line: String = series.bytes[row].iter().map(|&bytes| text::bar(bytes, highest)).collect();
         // What is not there now and never was is not worth a line.
-        if totals[row].count == 0 && line.trim().is_empty() {
+        if totals[row].count == 0 && series.most[row] == 0 {
             continue;
         }
         let share = totals[row].requested as f64 / all.max(1) as f64 * 100.0;
         writeln!(
             out,
-            "  {:>10}  {share:>4.1}%  {:>11}  {line:width$}  {}",
+            "  {:>10}  {share:>4.1}%  {:>10}  {:>11}  {line:width$}  {}",
             text::bytes(i64::try_from(totals[row].requested).unwrap_or(i64::MAX)),
+            text::bytes(series.most[row]),
             text::count(totals[row].count),
             text::printable(&categories.names()[row])
         )?;
     }
     let total = i64::try_from(all).unwrap_or(i64::MAX);
     let count = totals.iter().map(|total| total.count).sum::<u64>();
-    writeln!(out, "  {:>10}  {:>5}  {:>11}  {:width$}  all", text::bytes(total), "", text::count(count), "")
+    let count = text::count(count);
+    writeln!(out, "  {:>10}  {:>5}  {:>10}  {count:>11}  {:width$}  all", text::bytes(total), "", "", "")
 }
 
 #[derive(Serialize)]
@@ -132,6 +134,7 @@ struct CategoryJson<'a> {
     requested: u64,
     active: u64,
     count: u64,
+    peak: i64,
 }
 
 #[derive(Serialize)]
@@ -148,9 +151,10 @@ impl<'a> Report<'a> {
         totals: &[Total],
         series: Series,
     ) -> Self {
-        let named = categories.names().iter().zip(totals);
-        let category = |(name, total): (&'a String, &Total)| CategoryJson {
+        let named = categories.names().iter().zip(totals).zip(&series.most);
+        let category = |((name, total), most): ((&'a String, &Total), &i64)| CategoryJson {
             name,
+            peak: *most,
             requested: total.requested,
             active: total.active,
             count: total.count,

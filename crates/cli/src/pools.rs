@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
         .iter()
         .zip(&summaries)
         .filter(|(envelope, summary)| {
-            let height = summary.peak_reserved.1.max(summary.peak_active).max(0) as u64;
+            let height = summary.peak.height().max(0) as u64;
             subject.keeps_segment(envelope.pool, envelope.stream, height)
         })
         .map(|(envelope, summary)| PoolJson::new(envelope, summary))
@@ -159,10 +159,10 @@ impl PoolJson {
             active: summary.now.active,
             idle: summary.now.idle(),
             segments: summary.segments,
-            peak_reserved: summary.peak_reserved.1,
-            peak_event: event(summary.peak_reserved.0),
+            peak_reserved: summary.peak.reserved,
+            peak_event: event(summary.peak_at),
             peak_active: summary.peak_active,
-            idle_at_peak: summary.idle_at_peak,
+            idle_at_peak: summary.peak.idle(),
             first_event: summary.first.and_then(event),
             last_event: summary.last.and_then(event),
         }

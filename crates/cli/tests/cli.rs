@@ -536,3 +536,61 @@ fn units_and_colours_are_chosen_once_for_all() {
     let tree = text(&vramscope(&["at", &path, "--oom", "--tree"]).stdout);
     assert!(tree.contains("3.99 GiB  100.0%      179  all"), "{tree}");
 }
+
+#[test]
+fn pools_add_up_to_what_is_reserved() {
+    let path = recording("cudagraph_pools.pickle.xz");
+    let report = json(&["pools", &path, "--at", "end"]);
+    let pools = report["pools"].as_array().unwrap();
+    let sum = |keep: &dyn Fn(&&Value) -> bool| -> i64 {
+        pools.iter().filter(keep).map(|pool| pool["reserved"].as_i64().unwrap()).sum()
+    };
+    assert_eq!(sum(&|_| true), report["reserved"].as_i64().unwrap());
+    // Three captured graphs; their segments at the end are 36, 6 and 28 MiB.
+    assert_eq!(sum(&|pool| pool["private"] == true), (36 + 6 + 28) << 20);
+    let first = &pools[0];
+    assert_eq!(
+        (&first["pool"], &first["known"], &first["segments"]),
+        (&[1, 0].into(), &"by address".into(), &3.into())
+    );
+    let text = text(&vramscope(&["pools", &path, "--pool", "3,0", "--at", "end"]).stdout);
+    assert!(text.contains("28.0 MiB in private pools") && !text.contains("(1, 0)"), "{text}");
+}
+
+#[test]
+fn categories_and_a_rule_file() {
+    let path = recording("llama_python.pickle.xz");
+    let requested = |args: &[&str], name: &str| -> i64 {
+        let report = json(args);
+        let rows = report["categories"].as_array().unwrap();
+        assert_eq!(
+            rows.iter().map(|row| row["requested"].as_i64().unwrap()).sum::<i64>(),
+            report["requested"]
+        );
+        rows.iter().find(|row| row["name"] == name).unwrap()["requested"].as_i64().unwrap()
+    };
+    // The weights: see analysis/tests/categories.rs.
+    assert_eq!(requested(&["categories", &path], "parameters"), 51_590_272);
+    let folder = tempfile::tempdir().unwrap();
+    let rules = file(&folder, "rules.toml", b"[[rule]]\ncategory = \"weights\"\nstack = \"_apply\"\n");
+    assert_eq!(requested(&["categories", &path, "--rules", &rules], "weights"), 51_590_272);
+    let wrong = file(&folder, "wrong.toml", b"[[rule]]\ncategory = \"x\"\nstack = \"(\"\n");
+    let error = failure(&["categories", &path, "--rules", &wrong]);
+    assert!(error.contains("wrong.toml: line 3: stack: "), "{error}");
+}
+
+#[test]
+fn shapes_explain_sizes() {
+    let dims = "hidden=4096,intermediate=14336,heads=32,kv=8,batch=4,seq=2048";
+    let printed = text(&vramscope(&["shapes", "112MiB", "1000000", "--dims", dims, "--json"]).stdout);
+    let report: Value = serde_json::from_str(&printed).unwrap();
+    let best = &report["sizes"][0]["hints"][0];
+    assert_eq!((&best["shape"], &best["dtype"]), (&[14336, 4096].into(), &"bf16/fp16".into()));
+    assert_eq!(report["sizes"][1]["hints"], Value::Array(Vec::new()));
+    let folder = tempfile::tempdir().unwrap();
+    let config = file(&folder, "config.json", br#"{"n_embd": 768, "n_head": 12, "vocab_size": 50257}"#);
+    let printed = text(&vramscope(&["shapes", "154389504", "--config", &config]).stdout);
+    assert!(printed.contains("[50257, 768]") && printed.contains("fp32"), "{printed}");
+    assert!(failure(&["shapes", "1", "--dims", "hiden=4"]).contains("no dimension is called \"hiden\""));
+    assert!(failure(&["shapes", "1"]).contains("--dims"));
+}

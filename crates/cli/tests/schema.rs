@@ -16,7 +16,8 @@ fn check(schema: &str, args: &[&str]) {
     let validator = jsonschema::validator_for(&serde_json::from_str(&text).unwrap()).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_vramscope"))
         .args(args)
-        .args(["--json", "--no-cache"])
+        .arg("--json")
+        .args((schema != "shapes").then_some("--no-cache"))
         .output()
         .unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
@@ -52,6 +53,8 @@ fn every_verb_keeps_to_its_schema() {
             check("top", &["top", &name, "--of", of, "--limit", "30"]);
         }
         check("segments", &["segments", &name, "--limit", "10"]);
+        check("pools", &["pools", &name]);
+        check("categories", &["categories", &name, "--series", "20"]);
         check("doctor", &["doctor", &name]);
         check("phases", &["phases", &name]);
         check("fragmentation", &["fragmentation", &name]);
@@ -59,6 +62,8 @@ fn every_verb_keeps_to_its_schema() {
     }
     check("at", &["at", &recording("oom.pickle"), "--oom", "--limit", "5"]);
     check("events", &["events", &recording("oom.pickle"), "--since", "11000"]);
+    check("pools", &["pools", &recording("cudagraph_pools.pickle"), "--at", "end"]);
+    check("shapes", &["shapes", "64MiB", "8191", "--all", "--dims", "hidden=4096,heads=32,batch=4,seq=2048"]);
     let ranks: Vec<_> = (0..4).map(|rank| recording(&format!("rank{rank}_memory_snapshot.pickle"))).collect();
     for verb in ["ranks", "insights"] {
         check(verb, &[verb, &ranks[0], &ranks[1], &ranks[2], &ranks[3]]);

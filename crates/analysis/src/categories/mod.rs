@@ -4,11 +4,13 @@
 //! - *temporary*: dies within [`TEMPORARY_EVENTS`] events; or is made by an optimizer and gone before the next
 //!   forward or backward pass; or is made in a backward pass and gone when it ends.
 //! - *parameters*: made where a model is built, moved or loaded (`__init__`, `_apply`, `load_state_dict`, …).
-//! - *gradients*: made in a backward pass, and still there some events after its end.
+//! - *gradients*: made in a backward pass, and still there some events after its end; and DDP's buckets.
 //! - *optimizer state*: made in an optimizer, and still there in the next pass.
 //! - *activations*: made in a forward pass, or by one that a backward pass runs again.
 //! - *KV cache*: made by functions or files that are named so.
-//! - *other*: whatever else has a stack; so have cuBLAS' workspaces, which the first matrix product makes.
+//! - *workspaces*: buffers of libraries: cuBLAS', which the first matrix product makes and nobody frees, and
+//!   those of autotuning.
+//! - *other*: whatever else has a stack.
 //! - *unknown*: no stack was recorded.
 //!
 //! What the profiler said of an allocation (`category` of an event) comes before these, and a user's
@@ -36,13 +38,14 @@ pub const TEMPORARY_EVENTS: u32 = 20;
 const CUBLAS_WORKSPACES: [u64; 2] = [33_554_432, 8_519_680];
 
 /// The categories that the defaults know, in the order in which they are listed.
-pub const DEFAULT_CATEGORIES: [&str; 8] = [
+pub const DEFAULT_CATEGORIES: [&str; 9] = [
     "parameters",
     "gradients",
     "optimizer state",
     "activations",
     "KV cache",
     "temporary",
+    "workspaces",
     "other",
     "unknown",
 ];
@@ -53,8 +56,9 @@ const OPTIMIZER: u8 = 2;
 const ACTIVATIONS: u8 = 3;
 const CACHE: u8 = 4;
 const TEMPORARY: u8 = 5;
-const OTHER: u8 = 6;
-const UNKNOWN: u8 = 7;
+const WORKSPACES: u8 = 6;
+const OTHER: u8 = 7;
+const UNKNOWN: u8 = 8;
 
 /// A category for every allocation of a device.
 #[derive(Clone, Debug)]
@@ -82,6 +86,8 @@ pub struct Series {
     pub at: Vec<Moment>,
     /// For each category, in the order of [`Categories::names`], the bytes in each stretch.
     pub bytes: Vec<Vec<i64>>,
+    /// For each category the most that it had at any moment.
+    pub most: Vec<i64>,
 }
 
 /// Puts every allocation in a category. Each stack is looked at once; an allocation costs a few look-ups.
@@ -184,7 +190,7 @@ impl Defaults {
             && CUBLAS_WORKSPACES.contains(&requested)
             && workspaces.insert((requested, role == Role::Backward))
         {
-            return OTHER;
+            return WORKSPACES;
         }
         let after = |moments: &[Moment]| moments.get(moments.partition_point(|&at| at < opened)).copied();
         let survives = match role {
@@ -197,10 +203,11 @@ impl Defaults {
         match role {
             _ if !survives => TEMPORARY,
             Role::Unknown => UNKNOWN,
-            Role::Other | Role::Workspace => OTHER,
+            Role::Other => OTHER,
+            Role::Workspace => WORKSPACES,
             Role::Parameters => PARAMETERS,
             Role::Forward | Role::Recompute => ACTIVATIONS,
-            Role::Backward => GRADIENTS,
+            Role::Backward | Role::Buckets => GRADIENTS,
             Role::Optimizer => OPTIMIZER,
             Role::Cache => CACHE,
         }
@@ -267,7 +274,10 @@ impl Categories {
     pub fn series(&self, replay: &Replay, stretches: usize) -> Series {
         let stretches = stretches.clamp(1, replay.events() + 1);
         let width = (replay.events() + 1).div_ceil(stretches).max(1);
-        let mut series = Series { at: Vec::new(), bytes: vec![Vec::new(); self.names.len()] };
+        let categories = self.names.len();
+        let mut series =
+            Series { at: Vec::new(), bytes: vec![Vec::new(); categories], most: vec![0; categories] };
+        let mut most = vec![0_i64; categories];
         let mut now = vec![0_i64; self.names.len()];
         let mut total = 0_i64;
         // The best moment of the stretch so far, and the bytes then.
@@ -289,6 +299,7 @@ impl Categories {
                 let bytes = i64::try_from(replay.allocation(index).requested).unwrap_or(i64::MAX) * sign;
                 let sum = &mut now[self.of(index)];
                 *sum = sum.saturating_add(bytes);
+                most[self.of(index)] = most[self.of(index)].max(*sum);
                 total = total.saturating_add(bytes);
             }
             if (at.0 as usize).is_multiple_of(width) {
@@ -300,6 +311,7 @@ impl Categories {
             }
         });
         keep(best, &then);
+        series.most = most;
         series
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Role {
     Workspace,
     /// Where a model is made, moved or loaded.
     Parameters,
+    /// The buckets in which DDP sends gradients.
+    Buckets,
     Forward,
     /// A forward pass inside a backward pass: activation checkpointing.
     Recompute,
@@ -37,8 +39,13 @@ pub(crate) fn roles(snapshot: &Snapshot) -> Vec<Role> {
         if stack == StackId::EMPTY {
             return Role::Backward;
         }
+        let frames = snapshot.stacks.get(stack);
+        // DDP fills its buckets anew before the second forward pass, in this function itself.
+        if frames.first().is_some_and(|&id| snapshot.text(snapshot.stacks.frame(id).name) == "_pre_forward") {
+            return Role::Buckets;
+        }
         let mut found = Role::Other;
-        for &id in snapshot.stacks.get(stack) {
+        for &id in frames {
             let role = *known.entry(id).or_insert_with(|| of_frame(snapshot, snapshot.stacks.frame(id)));
             match (found, role) {
                 (Role::Other, role) => found = role,
@@ -83,25 +90,36 @@ fn of_names(name: &str, path: &str) -> Role {
     if is_cpp {
         return match name {
             _ if name.contains("cudablas") || name.contains("workspacesize") => Role::Workspace,
+            _ if name.contains("c10d::reducer") => Role::Buckets,
             _ if name.contains("autograd::engine") || name.contains("autograd::node::operator()") => {
                 Role::Backward
             }
             _ => Role::Other,
         };
     }
+    if ["benchmark_gpu", "do_bench"].contains(&name) || name.contains("autotune") {
+        return Role::Workspace;
+    }
     let caches = ["kv_cache", "kvcache", "key_cache", "past_key_value"];
     if caches.iter().any(|word| name.contains(word) || file.contains(word))
         || file.starts_with("cache_utils")
         || file.starts_with("cache_engine")
+        || path.contains("/mem_cache/")
     {
         Role::Cache
-    } else if name == "_init_group" || path.contains("/optim/") || file.contains("optimizer") {
+    } else if ["/optim/", "/optimizer/", "/optimizers/"].iter().any(|folder| path.contains(folder))
+        || name == "_init_group"
+        || name.contains("optimizer_state")
+        || name == "step" && file.contains("optim")
+    {
         Role::Optimizer
+    } else if name == "_ddp_init_helper" {
+        Role::Buckets
     } else if name.contains("forward") {
         Role::Forward
     } else if name.contains("backward") {
         Role::Backward
-    } else if MAKES_PARAMETERS.contains(&name) {
+    } else if MAKES_PARAMETERS.contains(&name) || name.contains("unshard") {
         Role::Parameters
     } else {
         Role::Other
@@ -118,14 +136,18 @@ mod tests {
             ("update", "/site-packages/transformers/cache_utils.py", Role::Cache),
             ("_allocate_kv_cache_tensors", "/vllm/gpu_model_runner.py", Role::Cache),
             ("_multi_tensor_adam", "/torch/optim/adam.py", Role::Optimizer),
-            ("step", "/apex/optimizers/fused_adam.py", Role::Other),
-            ("step", "/megatron/optimizer/distrib_optimizer.py", Role::Optimizer),
+            ("step", "/apex/optimizers/fused_adam.py", Role::Optimizer),
+            ("step", "/mine/my_optim.py", Role::Optimizer),
+            ("step", "/mine/train.py", Role::Other),
+            ("load_batch", "/mine/optimizer_study.py", Role::Other),
+            ("_ddp_init_helper", "/torch/nn/parallel/distributed.py", Role::Buckets),
             ("_apply", "/torch/nn/modules/module.py", Role::Parameters),
             ("forward_backward_no_pipelining", "/megatron/schedules.py", Role::Forward),
             ("_post_backward_hook", "/torch/distributed/fsdp/_runtime_utils.py", Role::Backward),
             ("torch::autograd::engine::thread_main(x)", "??", Role::Backward),
             ("at::cuda::getcudablasltworkspace()", "??", Role::Workspace),
             ("at::native::forward_kernel", "??", Role::Other),
+            ("benchmark_gpu", "/torch/_inductor/runtime/benchmarking.py", Role::Workspace),
             ("train", "/home/me/train.py", Role::Other),
         ];
         for (name, file, expected) in cases {
