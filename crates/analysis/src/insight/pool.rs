@@ -15,7 +15,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let summaries = pools.summaries(snapshot, replay, replay.end());
     let mut found = Vec::new();
     for (envelope, summary) in pools.envelopes().iter().zip(summaries) {
-        let PoolSummary { now, segments, peak_reserved, idle_at_peak, .. } = summary;
+        let PoolSummary { now, segments, peak_at, peak, .. } = summary;
         let (reserved, used, idle) = (signed(now.reserved), signed(now.active), signed(now.idle()));
         let Some(pool) = envelope.pool.filter(|pool| *pool != DEFAULT_POOL && reserved > 0) else { continue };
         let (a, b) = pool;
@@ -34,7 +34,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
             kind: Kind::PrivatePool,
             severity: if idle >= LEAST_IDLE { Severity::Medium } else { Severity::Low },
             bytes: reserved,
-            when: (summary.first.unwrap_or(peak_reserved.0), summary.last.unwrap_or(replay.end())),
+            when: (summary.first.unwrap_or(peak_at), summary.last.unwrap_or(replay.end())),
             site: Site { pool: Some(pool), stream: Some(envelope.stream), ..Site::default() },
             what: format!(
                 "private pool ({a}, {b}) of {owner} holds {} at the end, {} of it in use",
@@ -50,8 +50,8 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
                 .with("in use", Amount::Bytes(used))
                 .with("idle", Amount::Bytes(idle))
                 .with("segments", Amount::Count(segments as u64))
-                .with("most that it held", Amount::Bytes(signed(peak_reserved.1)))
-                .with("idle then", Amount::Bytes(signed(idle_at_peak)))
+                .with("most that it held", Amount::Bytes(signed(peak.reserved)))
+                .with("idle then", Amount::Bytes(signed(peak.idle())))
                 .with("which memory is its own is", Amount::Text(envelope.known.name().to_owned())),
         );
     }
