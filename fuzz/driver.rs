@@ -100,8 +100,6 @@ fn check_questions(snapshot: &Snapshot, replay: &Replay) {
     let samples = fragmentation(replay, (Moment::START, end), MOMENTS as u32, None).samples;
     assert!(samples.iter().all(|sample| sample.unusable <= sample.free), "what is unusable is free");
     pending(snapshot, replay);
-    classify(replay, snapshot, &Rules::default());
-    Pools::all(snapshot, replay).summaries(snapshot, replay, end);
     let digest = || {
         let when = (replay.peak(Counter::Requested), end);
         RankDigest::new(Some(0), (snapshot, replay, &spans), when, |_, _| true)
