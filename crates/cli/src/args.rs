@@ -119,9 +119,9 @@ pub(crate) struct DiffArgs {
     /// peak and end are requested bytes, and so are peak:COUNTER and end:COUNTER
     #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
     pub(crate) fail_on: Vec<Limit>,
-    /// Show at most N stacks that grew and N that shrank
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    pub(crate) limit: usize,
+    /// Show at most N stacks that grew and N that shrank (default: 12 as text, all as JSON)
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
@@ -300,11 +300,13 @@ pub(crate) struct EventsArgs {
 
 /// Peak, end and out-of-memory events of each file, and whether the recording is complete
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
   vramscope summary snapshot.pickle
   vramscope summary runs/today/            # every rank below a folder
   zcat snapshot.pickle.gz | vramscope summary -
-  vramscope summary --json snapshot.pickle | jq '.files[0].devices[0].peak'")]
+  vramscope summary --json snapshot.pickle | jq '.files[0].devices[0].peak'"))]
 pub(crate) struct SummaryArgs {
     #[command(flatten)]
     pub(crate) sources: Sources,
@@ -312,11 +314,13 @@ pub(crate) struct SummaryArgs {
 
 /// What was in memory at one moment: totals and the live allocations, largest first
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
   vramscope at snapshot.pickle --peak
   vramscope at snapshot.pickle --oom --limit 50
   vramscope at snapshot.pickle --event 12345 --json
-  vramscope at snapshot.pickle --time-us 1794725346326863")]
+  vramscope at snapshot.pickle --time-us 1794725346326863"))]
 pub(crate) struct AtArgs {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -422,10 +426,12 @@ pub(crate) struct WeighArgs {
 
 /// Allocations or stacks, ranked
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("{GRAMMAR}
+
+Examples:
   vramscope top snapshot.pickle                          # the user's lines that hold most at the peak
   vramscope top snapshot.pickle --of allocations --by lifetime
-  vramscope top snapshot.pickle --by churn --limit 30")]
+  vramscope top snapshot.pickle --by churn --limit 30"))]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -435,9 +441,9 @@ pub(crate) struct TopArgs {
     /// By what
     #[arg(long, value_enum, default_value_t = TopBy::Peak)]
     pub(crate) by: TopBy,
-    /// Show at most N
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) limit: usize,
+    /// Show at most N (default: 20 as text, all as JSON)
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use serde::Serialize;
-use vramscope_analysis::{Change, Counter, Line, Moment, by_stack, changes, live_weights, units};
+use vramscope_analysis::{Change, Counter, Line, Moment, by_stack, changes, units};
 
 use crate::args::DiffArgs;
 use crate::filter::Subject;
@@ -103,6 +103,9 @@ impl Totals {
 
 type StackChange = Change<Vec<Line>>;
 
+/// Stacks of each kind that are shown where nobody asked for a number.
+const DEFAULT_ROWS: usize = 12;
+
 pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let before = Subject::open_path(&args.before, &args.filter, &args.output.cache)?;
     let other = match &args.after {
@@ -112,9 +115,7 @@ pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
     let after = other.as_ref().unwrap_or(&before);
     let moments = (before.moment(&args.at)?, after.moment(args.vs.as_ref().unwrap_or(&args.at))?);
     let weigh = |subject: &Subject, at: Moment| {
-        let state = subject.replay().state(at);
-        let weights =
-            live_weights(subject.replay(), &state, |allocation| subject.keeps(allocation, Some(&state)));
+        let weights = subject.live(&subject.replay().state(at));
         by_stack(subject.snapshot(), &weights, |frame| subject.shows(frame))
     };
     let changes = changes(&weigh(&before, moments.0), &weigh(after, moments.1));
@@ -127,7 +128,11 @@ pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
         args.fail_on.iter().filter_map(|limit| limit.exceeded(&totals.0, &totals.1)).collect();
     let at = (before.replay().counters(moments.0).requested, after.replay().counters(moments.1).requested);
     if args.output.json {
-        json(&before, after, moments, at, &changes, &totals, &exceeded, out)?;
+        let shown: Vec<&StackChange> = match args.limit {
+            Some(limit) => most_changed(&changes, limit),
+            None => changes.iter().collect(),
+        };
+        json(&before, after, moments, at, &shown, &totals, &exceeded, out)?;
     } else {
         print(args, (&before, after), at, &changes, &totals, out)?;
     }
@@ -145,6 +150,13 @@ pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
     Ok(ExitCode::from(1))
 }
 
+/// So many that grew most, and so many that shrank most, each with the largest change first.
+fn most_changed(changes: &[StackChange], limit: usize) -> Vec<&StackChange> {
+    let grew = changes.iter().filter(|change| change.bytes() >= 0);
+    let shrank = changes.iter().rev().filter(|change| change.bytes() < 0);
+    grew.take(limit).chain(shrank.take(limit)).collect()
+}
+
 fn print(
     args: &DiffArgs,
     (before, after): (&Subject, &Subject),
@@ -158,15 +170,20 @@ fn print(
     let difference = at.1.saturating_sub(at.0);
     match (difference, changes.first().filter(|change| change.bytes() > 0)) {
         _ if changes.is_empty() => return writeln!(out, "nothing differs"),
-        (0.., Some(most)) => writeln!(
+        (1.., Some(most)) => writeln!(
             out,
-            "B requests {} {}: most of it, {}, in {}",
+            "B requests {} more: most of it, {}, in {}",
             text::bytes(difference),
-            if difference > 0 { "more" } else { "as A" },
             text::signed(most.bytes()),
             text::line(most.key.first())
         )?,
-        _ => writeln!(out, "B requests {} less", text::bytes(-difference))?,
+        (0, _) => writeln!(out, "B requests as much as A, in other stacks")?,
+        _ => {
+            let least =
+                changes.last().map(|least| (text::signed(least.bytes()), text::line(least.key.first())));
+            let (bytes, line) = least.unwrap_or_default();
+            writeln!(out, "B requests {} less: most of it, {bytes}, in {line}", text::bytes(-difference))?;
+        }
     }
     writeln!(out, "\n  {:20}{:>12}{:>12}{:>13}", "", "A", "B", "change")?;
     for (when, a, b) in [("peak", totals.0.peak, totals.1.peak), ("end", totals.0.end, totals.1.end)] {
@@ -193,12 +210,9 @@ fn print(
             text::fit(&stack, room)
         )
     };
-    let grew = changes.iter().filter(|change| change.bytes() > 0);
-    let shrank = changes.iter().rev().filter(|change| change.bytes() < 0);
-    for change in grew.clone().take(args.limit).chain(shrank.clone().take(args.limit)) {
-        row(change)?;
-    }
-    let hidden = grew.count().saturating_sub(args.limit) + shrank.count().saturating_sub(args.limit);
+    let shown = most_changed(changes, args.limit.unwrap_or(DEFAULT_ROWS));
+    shown.iter().try_for_each(|change| row(change))?;
+    let hidden = changes.len() - shown.len();
     if hidden > 0 {
         writeln!(out, "  {:>11}  {} more; --limit shows them", "", text::plural(hidden, "stack"))?;
     }
@@ -263,7 +277,7 @@ fn json(
     after: &Subject,
     moments: (Moment, Moment),
     at: (i64, i64),
-    changes: &[StackChange],
+    changes: &[&StackChange],
     totals: &(Totals, Totals),
     exceeded: &[String],
     out: &mut dyn Write,
@@ -288,7 +302,7 @@ fn json(
         after: side(after, moments.1, at.1, &totals.1),
         requested_change: at.1.saturating_sub(at.0),
         exceeded,
-        changes: changes.iter().map(ChangeJson::new).collect(),
+        changes: changes.iter().map(|change| ChangeJson::new(change)).collect(),
     };
     serde_json::to_writer(&mut *out, &report)?;
     Ok(writeln!(out)?)

@@ -14,14 +14,18 @@ use crate::filter::Subject;
 use crate::output::FrameJson;
 use crate::text;
 
+/// Rows of the table where nobody asked for a number.
+const DEFAULT_ROWS: usize = 20;
+
 pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let subject = Subject::open(&args.source)?;
     let mut rows = rows(args, &subject);
     let total = rows.iter().fold(Row::default(), Row::plus);
     rows.sort_by_key(|row| (Reverse(row.rank(args.by)), row.order));
     let all = rows.len();
-    let rest = rows.get(args.limit..).unwrap_or_default().iter().fold(Row::default(), Row::plus);
-    rows.truncate(args.limit);
+    let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { DEFAULT_ROWS });
+    let rest = rows.get(limit..).unwrap_or_default().iter().fold(Row::default(), Row::plus);
+    rows.truncate(limit);
     if args.source.output.json {
         let rows = rows.iter().map(|row| RowJson::new(&subject, args.of, row)).collect();
         let report = Report {
