@@ -92,25 +92,22 @@ fn print(
         )?,
         false => writeln!(out, "  {} reserved, no private pools", text::bytes(reserved))?,
     }
-    writeln!(
-        out,
-        "\n  {:>10}  {:>10}  {:>10}  {:>8}  {:>10}  {:>12}  {:10}  pool · stream",
-        "reserved", "active", "idle", "segments", "peak", "idle at peak", "known"
-    )?;
+    // The last two columns are for wide terminals.
+    let is_wide = text::columns() >= 112;
+    let line = |cells: [&str; 7], owner: &str| {
+        let [reserved, active, idle, segments, peak, idle_at_peak, known] = cells;
+        let wide = if is_wide { format!("  {idle_at_peak:>12}  {known:10}") } else { String::new() };
+        format!("  {reserved:>9}  {active:>9}  {idle:>9}  {segments:>8}  {peak:>9}{wide}  {owner}")
+    };
+    let titles = ["reserved", "active", "idle", "segments", "peak", "idle at peak", "known"];
+    writeln!(out, "\n{}", line(titles, "pool · stream"))?;
     for row in rows {
+        let [reserved, active, idle, peak, idle_at_peak] =
+            [row.reserved, row.active, row.idle, row.peak_reserved, row.idle_at_peak].map(text::bytes);
+        let segments = text::count(row.segments as u64);
         let pool = row.pool.map_or("unknown".into(), |(a, b)| format!("({a}, {b})"));
-        writeln!(
-            out,
-            "  {:>10}  {:>10}  {:>10}  {:>8}  {:>10}  {:>12}  {:10}  {pool} · {:#x}",
-            text::bytes(row.reserved),
-            text::bytes(row.active),
-            text::bytes(row.idle),
-            text::count(row.segments as u64),
-            text::bytes(row.peak_reserved),
-            text::bytes(row.idle_at_peak),
-            row.known,
-            row.stream,
-        )?;
+        let cells = [&reserved, &active, &idle, &segments, &peak, &idle_at_peak, row.known];
+        writeln!(out, "{}", line(cells, &format!("{pool} · {:#x}", row.stream)))?;
     }
     if rows.iter().any(|row| row.pool.is_none()) {
         let note = "unknown: given back before the snapshot was taken, and the events of this PyTorch do not \
