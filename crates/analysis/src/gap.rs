@@ -11,8 +11,9 @@
 //!
 //! - *unexplained*: what a file with holes in its history cannot tell. It is 0 wherever the verdict is exact.
 
-use vramscope_snapshot::{PoolId, Snapshot};
+use vramscope_snapshot::Snapshot;
 
+use crate::pools::is_private;
 use crate::replay::Replay;
 use crate::state::State;
 
@@ -75,8 +76,7 @@ pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
         gap.unsplit = gap.unsplit.saturating_add(over - rounding);
     }
     for hole in &state.holes {
-        let pool = state.ranges[hole.range].pool;
-        let is_private = pool != PoolId::UNKNOWN && snapshot.pool(pool) != Some((0, 0));
+        let is_private = is_private(snapshot, state.ranges[hole.range].pool);
         let part = match (is_private, lived_in[hole.range]) {
             (true, _) => &mut gap.pools,
             (false, true) => &mut gap.pinned_holes,
