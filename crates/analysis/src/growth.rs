@@ -33,7 +33,7 @@ pub struct Growth {
     pub bytes_per_step: u64,
     /// Bytes that have come together.
     pub bytes: u64,
-    /// How alike the steps are in what they add, from 0 to 1: one less their relative standard deviation.
+    /// How sure it is, from 0 to 1. See [`confidence`].
     pub confidence: f64,
     /// Whether it looks like autograd graphs that are kept.
     pub is_kept_graph: bool,
@@ -95,7 +95,7 @@ pub fn growth(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Option<Gr
     let totals: Vec<f64> = (WARM_UP - 1..compared)
         .map(|step| growing.iter().map(|(_, bytes)| bytes[step] as f64).sum())
         .collect();
-    let confidence = evenness(&totals);
+    let confidence = confidence(&totals, phase.is_some());
     if phase.is_none() && confidence < LEAST_CONFIDENCE {
         return None;
     }
@@ -149,6 +149,14 @@ fn is_kept_graph(snapshot: &Snapshot, growing: &[(StackId, u64)]) -> bool {
         }
     }
     inside > all / 2 && lines.len() >= GRAPH_LINES
+}
+
+/// How sure the growth is: how alike the steps are in what they add. If the steps are those of the program, and
+/// not guessed, growth in every one of n is as sure as n tosses of a coin that all show heads are no chance.
+fn confidence(totals: &[f64], is_marked: bool) -> f64 {
+    let always = is_marked && totals.windows(2).all(|pair| pair[1] > pair[0]);
+    let chance = 0.5_f64.powi(i32::try_from(totals.len()).unwrap_or(i32::MAX) - 1);
+    evenness(totals).max(if always { 1.0 - chance } else { 0.0 })
 }
 
 /// One less the relative standard deviation of what each step adds.
@@ -217,10 +225,20 @@ fn troughs(replay: &Replay) -> Vec<Moment> {
                 let (from, to) = piece(first);
                 replay.lowest(Counter::Requested, from, to)
             };
-            return found.into_iter().map(lowest_in).collect();
+            return without_setting_up(replay, found.into_iter().map(lowest_in).collect());
         }
     }
     Vec::new()
+}
+
+/// Without the troughs before the model was there and after it was dropped, far below the others.
+fn without_setting_up(replay: &Replay, mut troughs: Vec<Moment>) -> Vec<Moment> {
+    let level = |at: &Moment| replay.counters(*at).requested;
+    let mut levels: Vec<i64> = troughs.iter().map(level).collect();
+    levels.sort_unstable();
+    let usual = levels.get(levels.len() / 2).copied().unwrap_or(0);
+    troughs.retain(|at| level(at) >= usual / 2);
+    troughs
 }
 
 /// The pieces with the lowest point between two rises of at least `swing`.
@@ -229,17 +247,14 @@ fn lows(pieces: &[(u32, i64, i64)], swing: i64) -> Vec<u32> {
     if swing <= 0 {
         return found;
     }
-    let mut high = i64::MIN;
+    let mut high = 0_i64;
     // Where it is lowest since it began to fall; `None` while it rises.
     let mut low: Option<(u32, i64)> = None;
     for &(first, min, max) in pieces {
         match low {
-            None => {
-                high = high.max(max);
-                if high.saturating_sub(min) >= swing {
-                    low = Some((first, min));
-                }
-            }
+            // In a piece that rises the low comes before the high, so only what was before it counts.
+            None if high.saturating_sub(min) >= swing => low = Some((first, min)),
+            None => high = high.max(max),
             Some((_, lowest)) if min < lowest => low = Some((first, min)),
             Some((at, lowest)) if max.saturating_sub(lowest) >= swing => {
                 found.push(at);
@@ -264,6 +279,10 @@ mod tests {
         assert!((evenness(&[0.0, 10.0, 40.0, 50.0, 80.0]) - 0.5).abs() < 1e-9);
         assert!(evenness(&[10.0, 40.0, 10.0, 40.0]).abs() < 1e-9);
         assert!(evenness(&[5.0, 5.0, 5.0]).abs() < 1e-9, "nothing grows");
+        // Four steps that all grow, by chance in one of sixteen cases.
+        let uneven = [0.0, 1.0, 9.0, 10.0, 30.0];
+        assert!((confidence(&uneven, true) - 15.0 / 16.0).abs() < 1e-9);
+        assert!(confidence(&uneven, false) < 0.1);
     }
 
     #[test]
@@ -273,5 +292,8 @@ mod tests {
         let pieces: Vec<_> = curve.iter().enumerate().map(|(at, &y)| (at as u32, y, y)).collect();
         assert_eq!(lows(&pieces, 4), [4, 7, 12]);
         assert!(lows(&pieces, 0).is_empty());
+        // A staircase, whose pieces reach from one step to the next, has none.
+        let stairs: Vec<_> = (0..20).map(|at| (at as u32, at, at + 1)).collect();
+        assert!(lows(&stairs, 1).is_empty());
     }
 }

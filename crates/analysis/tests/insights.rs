@@ -327,3 +327,65 @@ fn pinned_holes_are_what_pytorch_counts() {
     }
     assert!(compared > 300, "{compared}");
 }
+
+/// Recorded on purpose: each program does one thing wrong, or nothing. The numbers are in the programs: 512 × 1024
+/// floats are kept each step, 102 pieces of 12 MiB are freed between pieces of 8, then 200 MiB are asked, and so on.
+#[test]
+fn programs_with_one_fault_have_one_finding() {
+    let cases: [(&str, &[(Kind, Severity)]); 8] = [
+        ("healthy_varlen", &[]),
+        ("kv_decode", &[]),
+        ("sgd_momentum_late", &[]),
+        ("leak_outputs_noann", &[(Kind::Growth, Severity::Medium)]),
+        ("leak_inputs_varlen", &[(Kind::Growth, Severity::High)]),
+        ("empty_cache_storm", &[(Kind::DriverCalls, Severity::Medium)]),
+        ("oom_lack", &[(Kind::OutOfMemory, Severity::High)]),
+        ("oom_frag", &[(Kind::OutOfMemory, Severity::High), (Kind::OutOfMemory, Severity::High)]),
+    ];
+    for (name, expected) in cases {
+        let (snapshot, replay) = read(&format!("insight_{name}"));
+        let found = found(&snapshot, &replay);
+        let kinds: Vec<_> = found
+            .iter()
+            .filter(|finding| finding.severity > Severity::Low)
+            .map(|finding| (finding.kind, finding.severity))
+            .collect();
+        assert_eq!(kinds, expected, "{name}");
+        match name {
+            "leak_outputs_noann" => {
+                assert_eq!(evidence(&found[0], "bytes per step"), Amount::Bytes(512 * 1024 * 4));
+            }
+            "oom_lack" => assert_eq!(evidence(&found[0], "cause"), Amount::Text("lack".into())),
+            "oom_frag" => {
+                assert_eq!(evidence(&found[0], "cause"), Amount::Text("fragmentation".into()));
+                assert_eq!(evidence(&found[0], "free in holes"), Amount::Bytes(102 * 12 * MIB));
+                // Each freed piece lies alone.
+                assert_eq!(
+                    evidence(&found[0], "largest request that would have fitted"),
+                    Amount::Bytes(12 * MIB)
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Four ranks that begin the same steps together, but one 40 ms later, of 100 ms that a step takes.
+#[test]
+fn a_rank_that_comes_late_is_a_straggler() {
+    let (snapshot, replay) = trace(&[("alloc", 0, MIB)]);
+    let digest = |rank: u64| {
+        let when = (replay.peak(Counter::Requested), replay.end());
+        let mut digest = RankDigest::new(Some(rank), (&snapshot, &replay, &[]), when, |_, _| true);
+        let late = if rank == 3 { 40_000 } else { 0 };
+        digest.starts =
+            (0..5).map(|step| (("step".to_owned(), step), i64::from(step) * 100_000 + late)).collect();
+        digest
+    };
+    let ranks: Vec<_> = (0..4).map(digest).collect();
+    let found = rank_insights(&ranks, &compare_ranks(&ranks), &|n| n.to_string());
+    let [straggler] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((straggler.kind, straggler.site.rank), (Kind::Straggler, Some(3)));
+    assert_eq!(evidence(straggler, "later by"), Amount::Micros(40_000));
+    assert_eq!(evidence(straggler, "time of a step"), Amount::Micros(100_000));
+}
