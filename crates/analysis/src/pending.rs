@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 use vramscope_snapshot::{EventTable, Snapshot, StackId, StreamId};
 
-use crate::allocations::{Allocation, Moment};
+use crate::allocations::{AllocIdx, Allocations, Moment};
 use crate::replay::Replay;
 
 /// Pending frees of one stack and stream.
@@ -43,10 +43,8 @@ pub fn pending(snapshot: &Snapshot, replay: &Replay) -> Pending {
     let events = snapshot.events(replay.device());
     let mut groups: HashMap<(StackId, StreamId), PendingGroup> = HashMap::new();
     let mut changes: Vec<(Moment, i64)> = Vec::new();
-    for (_, allocation) in replay.allocations().iter() {
-        if !waits(&allocation) {
-            continue;
-        }
+    for index in waiting(replay.allocations()) {
+        let allocation = replay.allocation(index);
         let until = allocation.closed.min(replay.end());
         let size = i64::try_from(allocation.size).unwrap_or(i64::MAX);
         changes.push((allocation.released, size));
@@ -82,9 +80,13 @@ pub fn pending(snapshot: &Snapshot, replay: &Replay) -> Pending {
     Pending { peak_bytes: peak.unsigned_abs(), peak_at, groups }
 }
 
-/// Whether other events came between the two halves of the free.
-fn waits(allocation: &Allocation) -> bool {
-    allocation.released != Moment::NEVER && allocation.closed.0.saturating_sub(allocation.released.0) > 1
+/// The allocations with other events between the two halves of their free.
+fn waiting(allocations: &Allocations) -> impl Iterator<Item = AllocIdx> + '_ {
+    let halves = allocations.released.iter().zip(&allocations.closed).zip(0_u32..);
+    let waits = |released: Moment, closed: Moment| {
+        released != Moment::NEVER && closed.0.saturating_sub(released.0) > 1
+    };
+    halves.filter(move |((released, closed), _)| waits(**released, **closed)).map(|(_, row)| AllocIdx(row))
 }
 
 fn waited(events: &EventTable, from: Moment, to: Moment) -> Option<u64> {

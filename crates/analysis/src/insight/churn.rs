@@ -30,22 +30,25 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     if all < LEAST_COUNT {
         return None;
     }
-    let mut by_stack: HashMap<StackId, Freed> = HashMap::new();
-    for (_, allocation) in replay.allocations().iter() {
-        if allocation.closed == Moment::NEVER || allocation.opened == Moment::START {
+    // A row per stack: there are far fewer of them than allocations.
+    let mut by_stack = vec![Freed::default(); snapshot.stacks.ids().len()];
+    let allocations = replay.allocations();
+    for row in 0..allocations.len() {
+        let (opened, closed) = (allocations.opened[row], allocations.closed[row]);
+        if closed == Moment::NEVER || opened == Moment::START {
             continue;
         }
-        let freed = by_stack.entry(allocation.stack).or_insert(Freed {
-            stack: allocation.stack,
-            first: allocation.opened.0,
-            ..Freed::default()
-        });
+        let stack = allocations.stack[row];
+        let Some(freed) = by_stack.get_mut(stack.index()) else { continue };
+        if freed.count == 0 {
+            (freed.stack, freed.first) = (stack, opened.0);
+        }
         freed.count += 1;
-        freed.bytes = freed.bytes.saturating_add(allocation.requested);
-        freed.last = freed.last.max(allocation.closed.0);
+        freed.bytes = freed.bytes.saturating_add(allocations.requested[row]);
+        freed.last = freed.last.max(closed.0);
     }
     let mut by_line: HashMap<Frame, Freed> = HashMap::new();
-    for freed in by_stack.into_values() {
+    for freed in by_stack.into_iter().filter(|freed| freed.count > 0) {
         let Some(frame) = user_frame(snapshot, freed.stack) else { continue };
         let sum = by_line.entry(frame).or_insert(Freed { count: 0, bytes: 0, ..freed });
         sum.count += freed.count;
