@@ -9,9 +9,10 @@
 
 use std::collections::HashMap;
 
-use vramscope_snapshot::{DeviceId, EventTable, Snapshot, Stage, StrId};
+use vramscope_snapshot::{DeviceId, Snapshot, Stage, StrId};
 
 use crate::allocations::Moment;
+use crate::times::Times;
 
 /// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub fn spans(snapshot: &Snapshot, device: DeviceId) -> Vec<Span> {
                     depth: 0,
                     start_us: mark.time_us,
                     end_us: None,
-                    from: times.before(mark.time_us),
+                    from: times.before(events, mark.time_us),
                     to: Moment(events.len() as u32),
                 });
                 *nth += 1;
@@ -67,7 +68,7 @@ pub fn spans(snapshot: &Snapshot, device: DeviceId) -> Vec<Span> {
                 let Some(index) = open.get_mut(&mark.name).and_then(Vec::pop) else { continue };
                 let span = &mut spans[index];
                 span.end_us = Some(mark.time_us);
-                span.to = times.at(mark.time_us).max(span.from);
+                span.to = times.at(events, mark.time_us).max(span.from);
                 ends[index] = number;
             }
         }
@@ -105,33 +106,6 @@ fn lanes(starts: &[usize], ends: &[usize]) -> Vec<(u32, u32)> {
         (lanes.len() as u32 - 1, 0)
     };
     starts.iter().zip(ends).map(|(&start, &end)| place(start, end)).collect()
-}
-
-/// Moments by time, in a few steps each: the highest time so far never falls, even where times do.
-struct Times(Vec<i64>);
-
-impl Times {
-    fn new(events: &EventTable) -> Self {
-        let mut highest = i64::MIN;
-        Self(
-            (0..events.len())
-                .map(|row| {
-                    highest = highest.max(events.time_us(row).unwrap_or(highest));
-                    highest
-                })
-                .collect(),
-        )
-    }
-
-    /// The moment before the first event at or after a time.
-    fn before(&self, time_us: i64) -> Moment {
-        Moment(self.0.partition_point(|&time| time < time_us) as u32)
-    }
-
-    /// The moment after the last event at or before a time.
-    fn at(&self, time_us: i64) -> Moment {
-        Moment(self.0.partition_point(|&time| time <= time_us) as u32)
-    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub struct Node {
 pub struct CallTree {
     /// All nodes.
     pub nodes: Vec<Node>,
+    /// Rows of `nodes`: where the stack of each weight ends, in their order.
+    pub ends: Vec<usize>,
 }
 
 /// Which way a tree grows.
@@ -60,7 +62,7 @@ impl CallTree {
         keep: impl Fn(FrameId) -> bool,
     ) -> Self {
         let root = Node { place: Place::Root, bytes: 0, count: 0, children: Vec::new() };
-        let mut tree = Self { nodes: vec![root] };
+        let mut tree = Self { nodes: vec![root], ends: Vec::with_capacity(weights.len()) };
         let mut known: HashMap<(usize, Place), usize> = HashMap::new();
         let mut path = Vec::new();
         for weight in weights {
@@ -91,6 +93,7 @@ impl CallTree {
                 });
                 tree.add(at, weight);
             }
+            tree.ends.push(at);
         }
         for node in 0..tree.nodes.len() {
             let mut children = std::mem::take(&mut tree.nodes[node].children);
@@ -184,6 +187,7 @@ mod tests {
         );
         assert_eq!(tree.own_bytes(&tree.nodes[tree.chain(1)[1]]), 20, "what `a` has of its own");
         assert_eq!(tree.chain(1).len(), 2, "main and a are one chain");
+        assert_eq!(tree.ends, [2, 3, 4], "the three stacks end in a, b, and nowhere");
         let tree = CallTree::new(&snapshot, &weights, Direction::Inverted, |_| true);
         let expected =
             ["Root 55/4", " b 30/1", "  a 30/1", "   main 30/1", " a 20/2", "  main 20/2", " NoStack 5/1"];

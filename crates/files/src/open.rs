@@ -40,6 +40,12 @@ pub enum OpenError {
         /// Why.
         error: ReadError,
     },
+    /// Whoever asked for it wants it no more.
+    #[error("{}: reading was cancelled", path.display())]
+    Cancelled {
+        /// Which path.
+        path: PathBuf,
+    },
     /// A folder in which nothing is a snapshot.
     #[error(
         "{}: no memory snapshot among {files} files. Record one with torch.cuda.memory._record_memory_history() and \
@@ -111,6 +117,11 @@ impl Drop for Storing {
 pub trait Progress: Sync {
     /// So many more bytes of a file are read.
     fn advance(&self, bytes: u64);
+
+    /// Whether to stop: asked after every chunk.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
 }
 
 impl Progress for () {
@@ -251,6 +262,9 @@ impl<'a> Parsing<'a> {
         let path = self.path;
         self.reader.feed(chunk).map_err(|error| OpenError::Read { path: path.to_owned(), error })?;
         self.progress.advance(chunk.len() as u64);
+        if self.progress.is_cancelled() {
+            return Err(OpenError::Cancelled { path: path.to_owned() });
+        }
         Ok(())
     }
 
