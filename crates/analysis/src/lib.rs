@@ -16,6 +16,7 @@
 mod allocations;
 mod blocks;
 pub mod categories;
+pub mod colour;
 mod compare;
 mod counters;
 mod difftree;
@@ -37,6 +38,7 @@ mod rounding;
 pub mod shapes;
 mod spans;
 mod state;
+pub mod text;
 mod timeline;
 mod times;
 mod tree;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde_json::json;
-use vramscope_analysis::{CallTree, Direction, Place};
+use vramscope_analysis::{CallTree, Direction, Place, colour};
 use vramscope_snapshot::{FrameId, StackId};
 
 use crate::args::{FlameArgs, FlameFormat};
@@ -126,10 +126,10 @@ fn svg(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Res
             escaped(&name),
             node.count
         )?;
-        let (fill, inner) = (colour(&name), (width - 0.6).max(0.2));
+        let ([r, g, b], inner) = (colour::of(&name), (width - 0.6).max(0.2));
         write!(
             out,
-            r#"<rect x="{x:.2}" y="{y}" width="{inner:.2}" height="{}" rx="2" fill="{fill}"/>"#,
+            r##"<rect x="{x:.2}" y="{y}" width="{inner:.2}" height="{}" rx="2" fill="#{r:02x}{g:02x}{b:02x}"/>"##,
             ROW - 1.0
         )?;
         let room = ((width - 6.0) / CHARACTER) as usize;
@@ -164,46 +164,6 @@ fn place(tree: &CallTree, node: usize, x: f64, depth: usize, boxes: &mut Vec<Box
     }
 }
 
-/// A calm colour that is always the same for a name: even lightness and chroma, the hue from the name.
-fn colour(name: &str) -> String {
-    let hash =
-        name.bytes().fold(2_166_136_261_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));
-    oklch(0.66 + f64::from(hash >> 16 & 7) / 100.0, 0.11, f64::from(hash % 360))
-}
-
-/// An OKLCH colour as the `#rrggbb` that every program understands.
-fn oklch(lightness: f64, chroma: f64, hue: f64) -> String {
-    let (a, b) = (chroma * hue.to_radians().cos(), chroma * hue.to_radians().sin());
-    let l = (lightness + 0.396_337_777_4 * a + 0.215_803_757_3 * b).powi(3);
-    let m = (lightness - 0.105_561_345_8 * a - 0.063_854_172_8 * b).powi(3);
-    let s = (lightness - 0.089_484_177_5 * a - 1.291_485_548 * b).powi(3);
-    let linear = [
-        4.076_741_662_1 * l - 3.307_711_591_3 * m + 0.230_969_929_2 * s,
-        -1.268_438_004_6 * l + 2.609_757_401_1 * m - 0.341_319_396_5 * s,
-        -0.004_196_086_3 * l - 0.703_418_614_7 * m + 1.707_614_701 * s,
-    ];
-    let encode = |x: f64| {
-        let x = x.clamp(0.0, 1.0);
-        let encoded = if x <= 0.003_130_8 { 12.92 * x } else { 1.055 * x.powf(1.0 / 2.4) - 0.055 };
-        (encoded * 255.0).round() as u8
-    };
-    let [r, g, b] = linear.map(encode);
-    format!("#{r:02x}{g:02x}{b:02x}")
-}
-
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn colours_as_css_computes_them() {
-        // oklch(1 0 0) is white; oklch(0.62796 0.25768 29.23) is pure red.
-        assert_eq!(oklch(1.0, 0.0, 0.0), "#ffffff");
-        assert_eq!(oklch(0.627_955, 0.257_683, 29.234), "#ff0000");
-        assert_eq!(colour("f"), colour("f"));
-    }
 }

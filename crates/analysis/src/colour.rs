@@ -1,0 +1,40 @@
+//! Colours that mean the same on every surface.
+
+/// A calm colour that is always the same for a name: even lightness and chroma, the hue from the name.
+pub fn of(name: &str) -> [u8; 3] {
+    let hash =
+        name.bytes().fold(2_166_136_261_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));
+    oklch(0.66 + f64::from(hash >> 16 & 7) / 100.0, 0.11, f64::from(hash % 360))
+}
+
+/// An OKLCH colour as the red, green and blue that every program understands.
+pub fn oklch(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
+    let (a, b) = (chroma * hue.to_radians().cos(), chroma * hue.to_radians().sin());
+    let l = (lightness + 0.396_337_777_4 * a + 0.215_803_757_3 * b).powi(3);
+    let m = (lightness - 0.105_561_345_8 * a - 0.063_854_172_8 * b).powi(3);
+    let s = (lightness - 0.089_484_177_5 * a - 1.291_485_548 * b).powi(3);
+    let linear = [
+        4.076_741_662_1 * l - 3.307_711_591_3 * m + 0.230_969_929_2 * s,
+        -1.268_438_004_6 * l + 2.609_757_401_1 * m - 0.341_319_396_5 * s,
+        -0.004_196_086_3 * l - 0.703_418_614_7 * m + 1.707_614_701 * s,
+    ];
+    let encode = |x: f64| {
+        let x = x.clamp(0.0, 1.0);
+        let encoded = if x <= 0.003_130_8 { 12.92 * x } else { 1.055 * x.powf(1.0 / 2.4) - 0.055 };
+        (encoded * 255.0).round() as u8
+    };
+    linear.map(encode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_as_css_computes_them() {
+        // oklch(1 0 0) is white; oklch(0.62796 0.25768 29.23) is pure red.
+        assert_eq!(oklch(1.0, 0.0, 0.0), [255, 255, 255]);
+        assert_eq!(oklch(0.627_955, 0.257_683, 29.234), [255, 0, 0]);
+        assert_eq!(of("f"), of("f"));
+    }
+}

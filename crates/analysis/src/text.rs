@@ -1,0 +1,86 @@
+//! Text as people read it, the same on every surface: times, and what fits a number of columns.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// A time as date and clock in UTC, to the microsecond.
+pub fn time(time_us: i64) -> String {
+    let (days, in_day) = (time_us.div_euclid(86_400_000_000), time_us.rem_euclid(86_400_000_000));
+    let (year, month, day) = civil(days);
+    let (seconds, micros) = (in_day / 1_000_000, in_day % 1_000_000);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}.{micros:06} UTC")
+}
+
+/// Year, month and day of a number of days since 1970, by counting 400-year cycles from March.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let cycle = days.div_euclid(146_097);
+    let day_of_cycle = days.rem_euclid(146_097);
+    let year_of_cycle =
+        (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (cycle * 400 + year_of_cycle + i64::from(month <= 2), month, day)
+}
+
+/// Text from a file without what a terminal would act on: control characters, and marks that turn the direction
+/// of writing or take no room.
+pub fn printable(text: &str) -> String {
+    let acts = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    text.chars().map(|c| if acts(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The text cut to a number of columns, with a mark where it was cut.
+pub fn fit(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut room = columns.saturating_sub(1);
+    let mut short = String::new();
+    for c in text.chars() {
+        let width = c.width().unwrap_or(0);
+        if width > room {
+            break;
+        }
+        room -= width;
+        short.push(c);
+    }
+    short.push('…');
+    short
+}
+
+/// The same, cut at the front: of a chain of calls the end says most.
+pub fn fit_end(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let backwards: String = text.chars().rev().collect();
+    fit(&backwards, columns).chars().rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_utc() {
+        assert_eq!(time(0), "1970-01-01 00:00:00.000000 UTC");
+        // date -u -d @1794725346 says Sun Nov 15 06:49:06 2026.
+        assert_eq!(time(1_794_725_346_326_863), "2026-11-15 06:49:06.326863 UTC");
+        assert_eq!(time(951_782_400_000_000), "2000-02-29 00:00:00.000000 UTC");
+        assert_eq!(time(-1), "1969-12-31 23:59:59.999999 UTC");
+    }
+
+    #[test]
+    fn cutting_counts_columns() {
+        assert_eq!(fit("abcdef", 4), "abc…");
+        assert_eq!(fit("日本語", 4), "日…");
+        assert_eq!(printable("a\x1b[2Jb"), "a\u{fffd}[2Jb");
+        assert_eq!(printable("a\u{202e}b"), "a\u{fffd}b");
+    }
+}
