@@ -14,6 +14,8 @@ use crate::insights::SeverityArg;
 use crate::moment::{GRAMMAR, MomentSpec, Place};
 use crate::pools::PoolsArgs;
 use crate::shapes::ShapesArgs;
+use crate::style::{ColorChoice, Units};
+use crate::tui::TuiArgs;
 
 /// What is in my accelerator's memory, why, and what do I do about it?
 ///
@@ -24,6 +26,12 @@ use crate::shapes::ShapesArgs;
 ///   torch.cuda.memory._dump_snapshot("snapshot.pickle")
 #[derive(Debug, Parser)]
 #[command(name = "vramscope", version, verbatim_doc_comment, disable_help_subcommand = true)]
+#[command(
+    arg_required_else_help = true,
+    subcommand_precedence_over_arg = true,
+    override_usage = "vramscope [OPTIONS] <PATH>...
+       vramscope [OPTIONS] <COMMAND>"
+)]
 pub(crate) struct Args {
     /// Units of sizes
     #[arg(long, value_enum, global = true, default_value_t = Units::Binary, hide_default_value = true)]
@@ -31,29 +39,15 @@ pub(crate) struct Args {
     /// Colours; auto means on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, global = true, default_value_t = ColorChoice::Auto, hide_default_value = true)]
     pub(crate) color: ColorChoice,
+    #[command(flatten)]
+    pub(crate) open: TuiArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Units {
-    /// KiB, MiB, GiB
-    Binary,
-    /// kB, MB, GB
-    Decimal,
-    /// Bytes
-    Bytes,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ColorChoice {
-    Auto,
-    Always,
-    Never,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Tui(TuiArgs),
     Summary(Box<SummaryArgs>),
     Insights(Box<InsightsArgs>),
     At(Box<AtArgs>),
@@ -593,7 +587,7 @@ pub(crate) struct FileArgs {
     pub(crate) force: bool,
 }
 
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct CacheArgs {
     /// Read the file even if it is in the cache, and do not put it there
     #[arg(long)]

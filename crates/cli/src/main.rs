@@ -27,6 +27,7 @@ mod summary;
 mod text;
 mod top;
 mod tree;
+mod tui;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -52,7 +53,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    match &args.command {
+    let Some(command) = &args.command else { return tui::open(args, out) };
+    match command {
+        Command::Tui(tui) => tui::run(tui, args.color),
         Command::Summary(summary) => summary::run(summary, out),
         Command::At(at) => at::run(at, out),
         Command::Tree(tree) => tree::run(tree, out),

@@ -3,7 +3,24 @@
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-use crate::args::{ColorChoice, Units};
+use clap::ValueEnum;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Units {
+    /// KiB, MiB, GiB
+    Binary,
+    /// kB, MB, GB
+    Decimal,
+    /// Bytes
+    Bytes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    Auto,
+    Always,
+    Never,
+}
 
 static CHOSEN: OnceLock<(Units, bool)> = OnceLock::new();
 

@@ -1,0 +1,107 @@
+//! `vramscope tui`, and what `vramscope PATH…` opens on a terminal.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args as ClapArgs, ValueEnum};
+use vramscope_files::find;
+use vramscope_tui::{Colours, Ground, Options, Theme};
+
+use crate::args::{Args, CacheArgs, OutputArgs, Sources, SummaryArgs};
+use crate::filter::FilterArgs;
+use crate::style::ColorChoice;
+use crate::summary;
+
+/// Explore snapshots in the terminal
+///
+/// Memory over time, what is live at any moment as a call tree, segments, insights, ranks, comparison. Press ? for
+/// all keys. `vramscope PATH` opens it too, on a terminal; elsewhere that prints the summary.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope snapshot.pickle
+  vramscope tui runs/today/                      # all ranks; 6 lists them
+  vramscope tui --compare before.pickle after.pickle")]
+pub(crate) struct TuiArgs {
+    /// Snapshot files, folders of them, or - for standard input
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Show two files side by side
+    #[arg(long, short, help_heading = "Terminal UI")]
+    compare: bool,
+    /// Leave the mouse to the terminal
+    #[arg(long, help_heading = "Terminal UI")]
+    no_mouse: bool,
+    /// Draw with ASCII only
+    #[arg(long, help_heading = "Terminal UI")]
+    ascii: bool,
+    /// Colours for a dark or a light terminal (default: as COLORFGBG or VRAMSCOPE_THEME says, else dark)
+    #[arg(long, value_enum, help_heading = "Terminal UI")]
+    theme: Option<ThemeArg>,
+    #[command(flatten)]
+    cache: CacheArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ThemeArg {
+    Dark,
+    Light,
+}
+
+/// What no command at all means: the terminal UI on a terminal, the summary elsewhere.
+pub(crate) fn open(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let open = &args.open;
+    if let [path] = open.paths.as_slice()
+        && path.components().count() == 1
+        && !path.exists()
+        && path.extension().is_none()
+        && path.as_os_str() != "-"
+    {
+        bail!("{}: no such file, and no command of this name; vramscope --help lists them", path.display());
+    }
+    if is_terminal() {
+        return run(open, args.color);
+    }
+    let output = OutputArgs { json: false, cache: open.cache.clone() };
+    let sources = Sources { paths: open.paths.clone(), filter: FilterArgs::default(), output };
+    summary::run(&SummaryArgs { sources }, out)
+}
+
+/// Whether there is a terminal that can be drawn on.
+fn is_terminal() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
+pub(crate) fn run(args: &TuiArgs, color: ColorChoice) -> anyhow::Result<ExitCode> {
+    ensure!(!args.paths.is_empty(), "name a snapshot: vramscope tui PATH");
+    ensure!(is_terminal(), "this is no terminal; `vramscope summary` prints what a snapshot says");
+    let (inputs, errors) = find(&args.paths);
+    if let (true, Some(error)) = (inputs.is_empty(), errors.into_iter().next()) {
+        return Err(error.into());
+    }
+    if args.compare {
+        ensure!(inputs.len() == 2, "--compare takes two snapshots, not {}", inputs.len());
+    }
+    // What cannot be opened at all is said before the screen is taken.
+    if let [input] = inputs.as_slice()
+        && !input.is_stdin()
+    {
+        std::fs::File::open(&input.path).with_context(|| input.path.display().to_string())?;
+    }
+    let mut theme = Theme::of_environment();
+    match color {
+        ColorChoice::Never => theme.colours = Colours::None,
+        ColorChoice::Always => theme.colours = theme.colours.max(Colours::Sixteen),
+        ColorChoice::Auto => {}
+    }
+    theme.ascii |= args.ascii;
+    theme.ground = match args.theme {
+        Some(ThemeArg::Dark) => Ground::Dark,
+        Some(ThemeArg::Light) => Ground::Light,
+        None => theme.ground,
+    };
+    let options =
+        Options { inputs, compare: args.compare, theme, mouse: !args.no_mouse, cache: args.cache.cache() };
+    Ok(ExitCode::from(vramscope_tui::run(options)?))
+}

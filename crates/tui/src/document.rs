@@ -1,0 +1,177 @@
+//! An opened file with the indices that drawing needs, made once when it is loaded.
+
+use vramscope_analysis::{Moment, Replay, Span, Times, is_internal, spans, text};
+use vramscope_files::Opened;
+use vramscope_snapshot::{Action, DeviceId, EventTable, FrameId, Snapshot, StackId};
+
+use crate::insight::{Insight, insights};
+
+/// What a mark on the axis is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MarkKind {
+    Oom,
+    Held,
+    GivenBack,
+}
+
+/// Something on the axis that can be jumped to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) at: Moment,
+    pub(crate) kind: MarkKind,
+}
+
+/// The indices of one device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) times: Times,
+    /// All spans, in order of beginning.
+    pub(crate) spans: Vec<Span>,
+    /// Rows of `spans` by lane: those of a lane do not overlap.
+    pub(crate) lanes: Vec<Vec<usize>>,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) insights: Vec<Insight>,
+    /// The most that this process could have held, where a failed allocation tells.
+    pub(crate) capacity: Option<i64>,
+}
+
+/// An opened file.
+#[derive(Debug)]
+pub struct Document {
+    pub(crate) opened: Opened,
+    devices: Vec<Device>,
+    /// For each frame whether it is PyTorch's or CPython's.
+    internal: Vec<bool>,
+}
+
+impl Document {
+    /// Makes the indices: goes through the trace of every device once.
+    pub fn new(opened: Opened) -> Self {
+        let snapshot = &opened.snapshot;
+        let devices = opened.replays.iter().map(|replay| Device::new(snapshot, replay)).collect();
+        let internal = (0..snapshot.stacks.frame_count())
+            .map(|row| {
+                let frame = snapshot.stacks.frame(FrameId::from_index(row));
+                is_internal(snapshot.text(frame.name), snapshot.text(frame.file))
+            })
+            .collect();
+        Self { opened, devices, internal }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+
+    /// The name without folders.
+    pub(crate) fn title(&self) -> String {
+        let path = &self.opened.path;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        text::printable(if name == "-" { "standard input" } else { &name })
+    }
+
+    /// The device with the longest trace.
+    pub(crate) fn main_device(&self) -> usize {
+        let replays = &self.opened.replays;
+        let rank = |at: &usize| {
+            let is_host = replays[*at].device() == DeviceId::HOST;
+            (!is_host, replays[*at].events(), std::cmp::Reverse(*at))
+        };
+        (0..replays.len()).max_by_key(rank).unwrap_or(0)
+    }
+
+    pub(crate) fn is_internal(&self, frame: FrameId) -> bool {
+        self.internal.get(frame.index()).copied().unwrap_or(false)
+    }
+}
+
+impl Device {
+    fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
+        let events = snapshot.events(replay.device());
+        let spans = spans(snapshot, replay.device());
+        let mut lanes: Vec<Vec<usize>> = Vec::new();
+        for (row, span) in spans.iter().enumerate() {
+            let depth = (span.depth as usize).min(MOST_LANES - 1);
+            lanes.resize_with(lanes.len().max(depth + 1), Vec::new);
+            // Of spans that overlap although none lies in the other, the first is drawn.
+            let free = lanes[depth].last().is_none_or(|&last| spans[last].to <= span.from);
+            if free {
+                lanes[depth].push(row);
+            }
+        }
+        let kind = |action: Action| match action {
+            Action::Oom => Some(MarkKind::Oom),
+            Action::SegmentAlloc | Action::SegmentMap => Some(MarkKind::Held),
+            Action::SegmentFree | Action::SegmentUnmap => Some(MarkKind::GivenBack),
+            _ => None,
+        };
+        let marks = events
+            .actions()
+            .iter()
+            .enumerate()
+            .filter_map(|(row, &action)| Some(Mark { at: Moment(row as u32 + 1), kind: kind(action)? }));
+        let capacity = replay.ooms().iter().map(|oom| {
+            let free = i64::try_from(oom.device_free).unwrap_or(i64::MAX);
+            replay.counters(Moment::after(oom.event)).reserved.saturating_add(free)
+        });
+        Self {
+            times: Times::new(events),
+            lanes,
+            marks: marks.collect(),
+            insights: insights(snapshot, replay, &spans),
+            capacity: capacity.max(),
+            spans,
+        }
+    }
+}
+
+/// Spans that lie deeper share the last lane.
+const MOST_LANES: usize = 8;
+
+/// One device of a document: what every view is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) doc: &'a Document,
+    pub(crate) device: usize,
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn snapshot(self) -> &'a Snapshot {
+        &self.doc.opened.snapshot
+    }
+
+    pub(crate) fn replay(self) -> &'a Replay {
+        &self.doc.opened.replays[self.device]
+    }
+
+    pub(crate) fn events(self) -> &'a EventTable {
+        self.snapshot().events(self.replay().device())
+    }
+
+    pub(crate) fn index(self) -> &'a Device {
+        &self.doc.devices[self.device]
+    }
+
+    /// The time of a moment: that of the event it follows, or of the first event.
+    pub(crate) fn time(self, at: Moment) -> Option<i64> {
+        self.events().time_us(at.event().map_or(0, |event| event.index()))
+    }
+
+    /// Seconds since the first event.
+    pub(crate) fn seconds(self, at: Moment) -> Option<f64> {
+        let (first, _) = self.index().times.range()?;
+        Some(self.time(at)?.saturating_sub(first) as f64 / 1e6)
+    }
+
+    /// `event 12 345`, or `start`.
+    pub(crate) fn moment_name(self, at: Moment) -> String {
+        match at.event() {
+            Some(event) => format!("event {}", vramscope_analysis::units::count(event.0)),
+            None => "start".into(),
+        }
+    }
+
+    /// The user's own line of a stack.
+    pub(crate) fn place(self, stack: StackId) -> String {
+        crate::words::place(self.snapshot(), stack)
+    }
+}

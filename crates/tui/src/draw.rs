@@ -1,0 +1,351 @@
+//! The whole screen: title, tabs, panes, and the line at the bottom.
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Modifier, Style};
+use unicode_width::UnicodeWidthStr;
+use vramscope_analysis::Status;
+
+use crate::app::{App, Mode, Split};
+use crate::keys::{Action, KEYS, View};
+use crate::pane::Pane;
+use crate::theme::Role;
+use crate::views::{self, chart, put, put_right};
+use crate::words::{bytes, fit, fit_end, printable};
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, app: &App) {
+    let area = frame.area();
+    if let Some(cursor) = draw_screen(frame.buffer_mut(), area, app) {
+        frame.set_cursor_position(cursor);
+    }
+}
+
+/// What is on the screen as text, without trailing spaces.
+pub(crate) fn screen_text(app: &App) -> String {
+    let area = Rect::new(0, 0, app.size.0, app.size.1);
+    let mut buffer = Buffer::empty(area);
+    draw_screen(&mut buffer, area, app);
+    let mut text = String::new();
+    for y in 0..area.height {
+        let mut line = String::new();
+        let mut skip = 0;
+        for x in 0..area.width {
+            let symbol = buffer.cell((x, y)).map_or(" ", |cell| cell.symbol());
+            // A wide character takes the cells after it.
+            if skip == 0 {
+                line.push_str(symbol);
+                skip = symbol.width().max(1);
+            }
+            skip -= 1;
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn draw_screen(buffer: &mut Buffer, area: Rect, app: &App) -> Option<Position> {
+    // The size that was laid out for; the terminal may have another for the moment.
+    let area = area.intersection(Rect::new(0, 0, app.size.0, app.size.1));
+    if area.width < 10 || area.height < 4 {
+        put(buffer, area, area.x, area.y, "too small", Style::new());
+        return None;
+    }
+    draw_title(buffer, Rect { height: 1, ..area }, app);
+    if app.has_tabs() && !app.panes.is_empty() {
+        draw_tabs(buffer, Rect { y: 1, height: 1, ..area }, app);
+    }
+    let body = app.body();
+    if app.panes.is_empty() {
+        draw_empty(buffer, body, app);
+    } else if app.is_whole_screen() {
+        match app.view() {
+            View::Ranks => views::ranks::draw(buffer, body, &app.ranks, &app.open_paths(), &app.theme),
+            _ => views::diff::draw(buffer, body, &app.diff, &app.theme),
+        }
+    } else {
+        draw_panes(buffer, app);
+    }
+    let foot = Rect { y: area.bottom() - 1, height: 1, ..area };
+    let mut cursor = None;
+    match &app.mode {
+        Mode::Prompt(prompt) => {
+            let theme = &app.theme;
+            let x = put(buffer, foot, foot.x, foot.y, prompt.sign(), theme.style(Role::Accent));
+            let room = usize::from(foot.right().saturating_sub(x)).saturating_sub(1);
+            let shown = fit_end(&printable(&prompt.text), room);
+            let x = put(buffer, foot, x, foot.y, &shown, theme.style(Role::Text));
+            cursor = Some(Position::new(x.min(foot.right() - 1), foot.y));
+            match &prompt.error {
+                Some(error) => put_right(buffer, foot, x + 1, foot.y, error, theme.style(Role::Danger)),
+                None if prompt.text.is_empty() => {
+                    put(buffer, foot, x + 1, foot.y, prompt.hint(), theme.style(Role::Dim));
+                }
+                None => {
+                    let standing = match app.view() {
+                        View::Diff => app.diff.tree.standing(),
+                        _ => app.pane().and_then(|pane| pane.tree.standing()),
+                    };
+                    if let Some((_, found)) = standing {
+                        put_right(
+                            buffer,
+                            foot,
+                            x + 1,
+                            foot.y,
+                            &format!("{found} found"),
+                            theme.style(Role::Dim),
+                        );
+                    }
+                }
+            }
+        }
+        _ => draw_footer(buffer, foot, app),
+    }
+    if let Mode::Help(help) = &app.mode {
+        let rows = views::help::rows(app.view(), app.is_compare(), &help.typed);
+        let screen = Rect { height: area.height - 1, ..area };
+        views::help::draw(buffer, screen, help, &rows, &app.theme);
+    }
+    app.theme.finish(buffer);
+    cursor
+}
+
+/// The file, the device, and whether its numbers can be trusted.
+fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
+    let theme = &app.theme;
+    let dim = theme.style(Role::Dim);
+    let mut x = put(buffer, area, area.x, area.y, "vramscope", theme.style(Role::Accent));
+    let Some(pane) = app.pane() else { return };
+    x = put(buffer, area, x, area.y, " ▸ ", dim);
+    let subject = pane.subject();
+    let verdict = subject.replay().verdict();
+    let (mark, role) = match verdict.status {
+        Status::Exact => ("●", Role::Fine),
+        _ => ("▲", Role::Warm),
+    };
+    let about = match verdict.estimated_bytes {
+        0 => String::new(),
+        n => format!(" ±{}", bytes(n)),
+    };
+    let verdict = format!("{mark} {}{about}", verdict.status.name().replace('_', " "));
+    let devices = match pane.doc.opened.replays.len() {
+        1 => format!("device {}", subject.replay().device()),
+        n => format!("device {} ({} of {n}, < >)", subject.replay().device(), pane.device + 1),
+    };
+    let loading = loading_words(app);
+    let room = usize::from(area.width).saturating_sub(x as usize + verdict.width() + devices.width() + 6);
+    let title = if app.is_compare() { "compare".into() } else { pane.doc.title() };
+    x = put(buffer, area, x, area.y, &fit_end(&title, room), theme.style(Role::Title));
+    x = put(buffer, area, x, area.y, &format!("  {devices}"), dim);
+    if !app.has_tabs() {
+        x = put(buffer, area, x, area.y, &format!("  {}", app.view().name()), theme.style(Role::Accent));
+    }
+    if let Some(words) = loading {
+        x = put(buffer, area, x, area.y, &format!("  {words}"), theme.style(Role::Warm));
+    }
+    put_right(buffer, area, x, area.y, &verdict, theme.style(role));
+}
+
+fn loading_words(app: &App) -> Option<String> {
+    let job = app.loading.first()?;
+    let name = job.input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Some(match job.tracker.progress() {
+        (done, total) if total > 0 => {
+            format!("reading {} {}%", printable(&name), (done * 100 / total).min(100))
+        }
+        (done, _) => format!("reading {} {}", printable(&name), bytes(done)),
+    })
+}
+
+/// The views with their keys, and where each is.
+pub(crate) fn tabs(app: &App, width: u16) -> Vec<(View, u16, String)> {
+    let found = app.pane().map_or(0, |pane| pane.subject().index().insights.len());
+    let mut x = 0;
+    let gap = if width >= 100 { 2 } else { 1 };
+    let tab = |(number, view): (usize, View)| {
+        let text = match view {
+            View::Insights if found > 0 && width >= 84 => format!("{} {} {found}", number + 1, view.name()),
+            _ => format!("{} {}", number + 1, view.name()),
+        };
+        let at = x;
+        x += text.width() as u16 + gap;
+        (view, at, text)
+    };
+    View::ALL.into_iter().take(9).enumerate().map(tab).collect()
+}
+
+fn draw_tabs(buffer: &mut Buffer, area: Rect, app: &App) {
+    let theme = &app.theme;
+    let shown = match app.view() {
+        View::Allocations => View::Tree,
+        view => view,
+    };
+    for (view, x, text) in tabs(app, area.width) {
+        let style = match view == shown {
+            true => theme.style(Role::Title).add_modifier(Modifier::UNDERLINED),
+            false => theme.style(Role::Dim),
+        };
+        put(buffer, area, area.x + x, area.y, &text, style);
+    }
+}
+
+fn draw_panes(buffer: &mut Buffer, app: &App) {
+    let theme = &app.theme;
+    let top = app.panes.iter().map(|pane| pane.timeline.top(pane.subject())).max().unwrap_or(1);
+    for (number, pane) in app.panes.iter().enumerate() {
+        let is_active = number == app.active;
+        if app.is_compare() {
+            let name = Rect { y: pane.area.y.saturating_sub(1), height: 1, ..pane.area };
+            let mark = if is_active { "▸ " } else { "  " };
+            let side = ["A", "B"][number.min(1)];
+            let subject = pane.subject();
+            let words = format!("{mark}{side} {} · device {}", pane.doc.title(), subject.replay().device());
+            let style = if is_active { theme.style(Role::Title) } else { theme.style(Role::Dim) };
+            put(buffer, name, name.x, name.y, &fit(&words, name.width.into()), style);
+            if number == 1 && app.split == Split::Columns {
+                let x = pane.area.x - 1;
+                for y in name.y..pane.area.bottom() {
+                    put(buffer, Rect::new(x, y, 1, 1), x, y, "│", theme.style(Role::Dim));
+                }
+            }
+        }
+        draw_pane(buffer, pane, app, chart::Shared { top, is_active });
+    }
+}
+
+fn draw_pane(buffer: &mut Buffer, pane: &Pane, app: &App, shared: chart::Shared) {
+    let (area, theme) = (pane.area, &app.theme);
+    match pane.view {
+        View::Timeline => chart::draw(buffer, area, pane, theme, shared),
+        View::Tree => views::tree::draw(buffer, area, pane, theme),
+        View::Flame => views::flame::draw(buffer, area, pane, theme),
+        View::Segments => views::segments::draw(buffer, area, pane, theme),
+        View::Insights => views::insights::draw(buffer, area, pane, theme),
+        View::Events => views::events::draw(buffer, area, pane, theme),
+        View::Pools => views::pools::draw(buffer, area, pane, theme),
+        View::Allocations => views::allocations::draw(buffer, area, pane, theme),
+        View::Ranks | View::Diff => {}
+    }
+}
+
+/// Nothing is loaded yet, or cannot be.
+fn draw_empty(buffer: &mut Buffer, area: Rect, app: &App) {
+    let theme = &app.theme;
+    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let inner = Rect { x: area.x + 2, width: area.width.saturating_sub(4), ..area };
+    if let Some(failure) = &app.failure {
+        for (row, line) in crate::words::wrap(&printable(failure), inner.width.into()).iter().enumerate() {
+            put(buffer, inner, inner.x, inner.y + 1 + row as u16, line, theme.style(Role::Danger));
+        }
+        return;
+    }
+    let middle = inner.y + inner.height / 3;
+    for (number, job) in app.loading.iter().enumerate() {
+        let y = middle + number as u16 * 3;
+        let path = printable(&job.input.path.to_string_lossy());
+        put(
+            buffer,
+            inner,
+            inner.x,
+            y,
+            &format!("reading {}", fit_end(&path, usize::from(inner.width).saturating_sub(8))),
+            text,
+        );
+        let (done, total) = job.tracker.progress();
+        let room = usize::from(inner.width).saturating_sub(26).min(60);
+        if total > 0 {
+            let filled = (done as f64 / total as f64 * room as f64).round().min(room as f64) as usize;
+            let x = put(buffer, inner, inner.x, y + 1, &"━".repeat(filled), theme.style(Role::Accent));
+            let x = put(buffer, inner, x, y + 1, &"─".repeat(room - filled), dim);
+            let words = if done >= total {
+                "working out…".into()
+            } else {
+                format!("{} of {}", bytes(done), bytes(total))
+            };
+            put(buffer, inner, x + 2, y + 1, &words, dim);
+        } else {
+            put(buffer, inner, inner.x, y + 1, &bytes(done), dim);
+        }
+    }
+}
+
+/// The keys that work here, as many as there is room for.
+fn draw_footer(buffer: &mut Buffer, area: Rect, app: &App) {
+    let theme = &app.theme;
+    let (key_style, dim) = (theme.style(Role::Accent), theme.style(Role::Dim));
+    if let Some(message) = &app.message {
+        put(
+            buffer,
+            area,
+            area.x,
+            area.y,
+            &fit(&printable(message), area.width.into()),
+            theme.style(Role::Warm),
+        );
+        return;
+    }
+    if app.panes.is_empty() {
+        let x = put(buffer, area, area.x, area.y, "q", key_style);
+        put(buffer, area, x, area.y, if app.failure.is_some() { " quit" } else { " cancel" }, dim);
+        return;
+    }
+    // Help and the way out are always there.
+    let mut hints: Vec<(&str, String)> = Vec::new();
+    let rows = KEYS.iter().filter(|row| row.is_for(app.view(), app.is_compare()) && !row.label.is_empty());
+    let is_fixed = |action: Action| matches!(action, Action::Help | Action::Back);
+    let (fixed, others): (Vec<_>, Vec<_>) = rows.partition(|row| is_fixed(row.action));
+    let words = |row: &&crate::keys::Binding| (row.keys[0], label(app, row.action, row.label));
+    let width = |(key, label): &(&str, String)| sign(key).width() + label.width() + 3;
+    let mut room = usize::from(area.width);
+    let fixed: Vec<_> = fixed.iter().rev().map(words).collect();
+    room = room.saturating_sub(fixed.iter().map(width).sum());
+    for row in &others {
+        let hint = words(row);
+        if width(&hint) > room {
+            break;
+        }
+        room -= width(&hint);
+        hints.push(hint);
+    }
+    hints.extend(fixed);
+    let mut x = area.x;
+    for (key, label) in hints {
+        x = put(buffer, area, x, area.y, sign(key), key_style);
+        x = put(buffer, area, x, area.y, &format!(" {label}  "), dim);
+    }
+}
+
+/// A key as short as it can be written.
+fn sign(key: &str) -> &str {
+    match key {
+        "Left" => "←",
+        "Right" => "→",
+        "Up" => "↑",
+        "Down" => "↓",
+        "Enter" => "Enter",
+        other => other,
+    }
+}
+
+/// The word of the footer: for what can be on or off, what the key will do.
+fn label(app: &App, action: Action, label: &str) -> String {
+    let pane = app.pane();
+    let is_diff = app.view() == View::Diff;
+    match action {
+        Action::Internal => {
+            let hidden =
+                if is_diff { app.diff.hide_internal } else { pane.is_some_and(|pane| pane.hide_internal) };
+            if hidden { "show internal".into() } else { "hide internal".into() }
+        }
+        Action::Link if app.is_linked => "unlink".into(),
+        Action::Back if app.view() == View::Timeline => "quit".into(),
+        Action::Back
+            if !is_diff && pane.is_some_and(|pane| pane.view == View::Tree && pane.tree.root() != 0) =>
+        {
+            "unfocus".into()
+        }
+        _ => label.into(),
+    }
+}

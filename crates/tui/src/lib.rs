@@ -1,0 +1,55 @@
+//! The terminal surface: explore snapshots with the keyboard, over SSH.
+//!
+//! `App` is the program as plain data: `App::update` changes it as a key asks, and [`draw`] puts it on a screen.
+//! Neither knows a terminal, so tests and benchmarks press keys and look at cells. `terminal` brings the two to a
+//! real one: it reads keys, draws, loads files on other threads, and gives the terminal back as it was.
+
+mod app;
+mod branches;
+mod document;
+mod draw;
+mod export;
+mod filter;
+mod insight;
+pub mod keys;
+mod list;
+mod live;
+mod load;
+mod mouse;
+mod outline;
+mod pane;
+mod prompt;
+mod terminal;
+mod theme;
+mod views;
+mod words;
+
+use vramscope_files::{Cache, Input};
+
+pub use app::{App, Effect};
+pub use document::Document;
+pub use draw::draw;
+pub use load::{Job, News, Purpose, Tracker};
+pub use views::ranks::Figures;
+pub use theme::{Colours, Ground, Theme};
+
+/// How the program starts.
+#[derive(Debug)]
+pub struct Options {
+    /// What is opened: the first is shown, the others are in the list of ranks.
+    pub inputs: Vec<Input>,
+    /// Whether the first two are shown side by side.
+    pub compare: bool,
+    /// How things look.
+    pub theme: Theme,
+    /// Whether to take the mouse.
+    pub mouse: bool,
+    /// What was read before.
+    pub cache: Option<Cache>,
+}
+
+/// Runs the terminal UI until the user leaves it; returns the exit code.
+pub fn run(options: Options) -> std::io::Result<u8> {
+    let Options { inputs, compare, theme, mouse, cache } = options;
+    terminal::run(App::new(inputs, compare, theme, mouse), cache.as_ref())
+}

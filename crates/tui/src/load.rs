@@ -1,0 +1,127 @@
+//! Loading in the background: the screen stays alive, says how far it is, and can call it off.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use vramscope_files::{Cache, Input, OpenError, Progress, open, open_each};
+
+use crate::document::Document;
+use crate::views::ranks::Figures;
+
+/// How far a file is, shared with the thread that reads it.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    done: AtomicU64,
+    total: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+impl Tracker {
+    /// Nothing done of so many bytes.
+    pub(crate) fn new(total: u64) -> Arc<Self> {
+        Arc::new(Self { total: AtomicU64::new(total), ..Self::default() })
+    }
+
+    /// Bytes that are read, and how many there are; none if nobody knows.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
+
+    /// Calls it off.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+impl Progress for Tracker {
+    fn advance(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled()
+    }
+}
+
+/// What a file is loaded for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be looked at.
+    Show,
+    /// To be beside the one that is shown.
+    Beside,
+}
+
+/// A file to load.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Which of the files.
+    pub row: usize,
+    /// Where it is.
+    pub input: Input,
+    /// What for.
+    pub purpose: Purpose,
+    /// How far it is.
+    pub tracker: Arc<Tracker>,
+}
+
+/// What the threads tell.
+pub enum News {
+    /// A file is loaded, or cannot be.
+    Loaded(Job, Result<Box<Document>, String>),
+    /// The figures of one of the files are known.
+    Ranked(usize, Result<Option<Figures>, String>),
+}
+
+/// Reads a file on a thread of its own.
+pub(crate) fn load(job: Job, cache: Option<Cache>, news: Sender<News>) {
+    thread::spawn(move || {
+        let result = open(&job.input, cache.as_ref(), job.tracker.as_ref());
+        let result = match result {
+            Ok(opened) => {
+                let document = Box::new(Document::new(opened));
+                match document.is_empty() {
+                    true => Err(format!(
+                        "{}: nothing was allocated on any device while recording",
+                        job.input.path.display()
+                    )),
+                    false => Ok(document),
+                }
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        // Nobody listens any more if the program has ended.
+        let _ = news.send(News::Loaded(job, result));
+    });
+}
+
+/// Reads many files for their figures, and keeps none of them.
+pub(crate) fn rank(inputs: Vec<(usize, Input)>, cache: Option<Cache>, news: Sender<News>) {
+    thread::spawn(move || {
+        let (rows, inputs): (Vec<usize>, Vec<Input>) = inputs.into_iter().unzip();
+        let row_of = |path: &PathBuf| inputs.iter().position(|input| input.path == *path);
+        let results = open_each(&inputs, cache.as_ref(), &(), |opened| {
+            if let Some(at) = row_of(&opened.path) {
+                let _ = news.send(News::Ranked(rows[at], Ok(Figures::new(&opened))));
+            }
+        });
+        for (at, result) in results.into_iter().enumerate() {
+            if let Err(error) = result {
+                let _ = news.send(News::Ranked(rows[at], Err(short(&error))));
+            }
+        }
+    });
+}
+
+/// Why a file cannot be opened, without its path: the row has that.
+fn short(error: &OpenError) -> String {
+    let text = error.to_string();
+    text.split_once(": ").map_or(text.clone(), |(_, why)| why.to_owned())
+}

@@ -1,0 +1,146 @@
+//! What the mouse does: everything it can do, a key can too.
+
+use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::{Position, Rect};
+
+use crate::app::{App, Mode};
+use crate::keys::{Action, View};
+use crate::list::List;
+use crate::views::{self, timeline_layout};
+
+/// Rows that a notch of the wheel moves.
+const WHEEL: isize = 3;
+
+impl App {
+    /// Does what the mouse asks.
+    pub fn mouse(&mut self, event: MouseEvent) {
+        if !matches!(self.mode, Mode::Normal) || self.panes.is_empty() {
+            return;
+        }
+        let at = Position::new(event.column, event.row);
+        match event.kind {
+            MouseEventKind::Down(MouseButton::Left) => self.click(at),
+            MouseEventKind::Drag(MouseButton::Left) if self.view() == View::Timeline => self.drag(at),
+            MouseEventKind::ScrollUp => self.wheel(at, -1),
+            MouseEventKind::ScrollDown => self.wheel(at, 1),
+            _ => return,
+        }
+        self.refresh();
+    }
+
+    fn click(&mut self, at: Position) {
+        self.message = None;
+        if at.y == 1 && self.has_tabs() {
+            let hit = crate::draw::tabs(self, self.size.0)
+                .into_iter()
+                .find(|(_, x, text)| (*x..x + text.len() as u16).contains(&at.x));
+            if let Some((view, ..)) = hit {
+                self.act(Action::View(view));
+            }
+            return;
+        }
+        if !self.is_whole_screen() {
+            let hit = self.panes.iter().position(|pane| pane.area.contains(at));
+            let Some(hit) = hit else { return };
+            self.active = hit;
+        }
+        if self.view() == View::Timeline {
+            self.click_chart(at);
+        } else if self.view() == View::Flame {
+            self.click_flame(at);
+        } else if let Some((first, list, len)) = self.list_at() {
+            let Some(row) = at.y.checked_sub(first).and_then(|row| list.at(row, len)) else { return };
+            if list.selected == row {
+                self.act(Action::Enter);
+            } else {
+                list.selected = row;
+            }
+        }
+    }
+
+    /// A click on a column puts the cursor there; a click on the cursor opens it.
+    fn click_chart(&mut self, at: Position) {
+        let Some(pane) = self.panes.get_mut(self.active) else { return };
+        let chart = timeline_layout(pane.area, pane.subject()).chart;
+        if !chart.contains(at) {
+            return;
+        }
+        let (column, columns) = (usize::from(at.x - chart.x), usize::from(chart.width));
+        if pane.timeline.cursor_column(columns) == Some(column) {
+            self.act(Action::Enter);
+        } else {
+            pane.timeline.point(column, columns);
+        }
+    }
+
+    fn drag(&mut self, at: Position) {
+        let Some(pane) = self.panes.get_mut(self.active) else { return };
+        let chart = timeline_layout(pane.area, pane.subject()).chart;
+        if chart.contains(at) {
+            pane.timeline.point((at.x - chart.x).into(), chart.width.into());
+        }
+    }
+
+    fn click_flame(&mut self, at: Position) {
+        let Some(pane) = self.panes.get(self.active) else { return };
+        let graph = Rect { y: pane.area.y + 1, height: pane.area.height.saturating_sub(3), ..pane.area };
+        let top = views::flame::top(pane, graph.height.into());
+        let Some(depth) = at.y.checked_sub(graph.y).map(|row| u32::from(row) + top) else { return };
+        let cells = views::flame::cells(pane, graph.width, depth + 1);
+        let x = at.x.saturating_sub(graph.x);
+        let hit = cells.iter().find(|cell| cell.depth == depth && (cell.x..cell.x + cell.width).contains(&x));
+        let Some(node) = hit.map(|cell| cell.node) else { return };
+        if node == pane.flame_at {
+            self.act(Action::Enter);
+        } else if let Some(pane) = self.panes.get_mut(self.active) {
+            pane.flame_at = node;
+        }
+    }
+
+    fn wheel(&mut self, at: Position, towards: isize) {
+        if self.view() == View::Timeline {
+            let hit = self.panes.iter().position(|pane| pane.area.contains(at)).unwrap_or(self.active);
+            self.active = hit;
+            let Some(pane) = self.panes.get_mut(hit) else { return };
+            let doc = std::sync::Arc::clone(&pane.doc);
+            let subject = crate::document::Subject { doc: &doc, device: pane.device };
+            let chart = timeline_layout(pane.area, subject).chart;
+            let column = usize::from(at.x.saturating_sub(chart.x).min(chart.width.saturating_sub(1)));
+            let factor = if towards < 0 { 0.8 } else { 1.25 };
+            pane.timeline.zoom_at(subject, column, chart.width.into(), factor);
+        } else if let Some((_, list, len)) = self.list_at() {
+            list.step(towards * WHEEL, len);
+        } else {
+            self.act(if towards < 0 { Action::Up } else { Action::Down });
+        }
+    }
+
+    /// The list of the view: the line of its first row, its place, and its length.
+    fn list_at(&mut self) -> Option<(u16, &mut List, usize)> {
+        let body = self.body();
+        let view = self.view();
+        match view {
+            View::Ranks => return Some((body.y + 2, &mut self.ranks.list, self.ranks.rows.len())),
+            View::Diff => {
+                let tree = &mut self.diff.tree;
+                return Some((body.y + 2, &mut tree.list, tree.rows.len()));
+            }
+            _ => {}
+        }
+        let pane = self.panes.get_mut(self.active)?;
+        let top = pane.area.y;
+        let insights = pane.subject().index().insights.len();
+        Some(match view {
+            View::Tree => (top + 2, &mut pane.tree.list, pane.tree.rows.len()),
+            View::Allocations => (top + 3, &mut pane.allocations.list, pane.allocations.rows.len()),
+            View::Segments => (top + 2, &mut pane.segments.list, pane.segments.rows.len()),
+            View::Events => {
+                let len = pane.events.len();
+                (top + 2, &mut pane.events.list, len)
+            }
+            View::Pools => (top + 2, &mut pane.pools.list, pane.pools.rows.len()),
+            View::Insights => (top, &mut pane.insights, insights),
+            _ => return None,
+        })
+    }
+}

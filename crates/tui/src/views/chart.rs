@@ -1,0 +1,404 @@
+//! The timeline as it is drawn: the chart with its axes, phases, and what is live at the cursor.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use vramscope_analysis::{Counter, Moment};
+
+use super::timeline::{Axis, Timeline};
+use super::{put, put_right, row_of};
+use crate::document::{MarkKind, Subject};
+use crate::insight::Gravity;
+use crate::pane::Pane;
+use crate::theme::{Colours, Role, Theme};
+use crate::words::{bytes, count, duration, fit, line, percent, plural, printable, signed, time};
+
+/// Columns for the numbers of the vertical axis.
+const LABELS: u16 = 10;
+const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+
+/// Where the parts of the timeline are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) status: Rect,
+    pub(crate) chart: Rect,
+    pub(crate) axis: Rect,
+    pub(crate) lanes: Rect,
+    pub(crate) story: Rect,
+    pub(crate) table: Rect,
+}
+
+/// Divides an area: what matters most stays when there is little room.
+pub(crate) fn layout(area: Rect, subject: Subject<'_>) -> Layout {
+    let height = area.height;
+    let has_spans = !subject.index().spans.is_empty();
+    let depth = subject.index().lanes.len() as u16;
+    let lanes = match height {
+        _ if !has_spans => 0,
+        0..14 => 0,
+        14..26 => depth.min(2),
+        _ => depth.min(4),
+    };
+    let status = u16::from(height >= 4);
+    let axis = if height >= 7 { 2 } else { 0 };
+    let table = match height {
+        0..14 => 0,
+        14..26 => 7,
+        _ => (height / 4).clamp(8, 14),
+    };
+    let story = u16::from(table > 0 && !subject.index().insights.is_empty());
+    let labels = if area.width >= 30 { LABELS } else { 0 };
+    let chart = height - status - axis - lanes - table - story;
+    let mut y = area.y;
+    let mut take = |rows: u16| {
+        let rect = Rect::new(area.x, y, area.width, rows);
+        y += rows;
+        rect
+    };
+    let status = take(status);
+    let inner = |rect: Rect| Rect { x: rect.x + labels, width: rect.width - labels, ..rect };
+    let (chart, axis, lanes) = (take(chart), take(axis), take(lanes));
+    let (story, table) = (take(story), take(table));
+    Layout { status, chart: inner(chart), axis: inner(axis), lanes: inner(lanes), story, table }
+}
+
+/// What the panes have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared {
+    /// Bytes at the top of the chart.
+    pub(crate) top: i64,
+    pub(crate) is_active: bool,
+}
+
+pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme, shared: Shared) {
+    let subject = pane.subject();
+    let parts = layout(area, subject);
+    let columns = usize::from(parts.chart.width);
+    let at = pane.timeline.moment(subject, columns);
+    draw_status(buffer, parts.status, pane, at, theme);
+    draw_chart(buffer, parts.chart, area.x, pane, theme, shared);
+    draw_axis(buffer, parts.axis, pane, theme);
+    draw_lanes(buffer, parts.lanes, pane, theme);
+    draw_story(buffer, parts.story, subject, theme);
+    draw_table(buffer, parts.table, pane, at, theme);
+}
+
+/// What the cursor is at, and the peak.
+fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, at: Moment, theme: &Theme) {
+    if area.height == 0 {
+        return;
+    }
+    let subject = pane.subject();
+    let (replay, counter) = (subject.replay(), pane.timeline.counter);
+    let counters = replay.counters(at);
+    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let value = format!("{} {}", signed(counters[counter]), counter.name());
+    let mut x = put(buffer, area, area.x, area.y, &value, theme.style(Role::Cursor));
+    let place = match at {
+        at if at == replay.end() && replay.events() > 0 => {
+            format!("  {}, the last", subject.moment_name(at))
+        }
+        at => format!("  {}", subject.moment_name(at)),
+    };
+    x = put(buffer, area, x, area.y, &place, text);
+    let mut more = Vec::new();
+    if let Some(seconds) = subject.seconds(at) {
+        more.push(format!("+{seconds:.3} s"));
+    }
+    if counter != Counter::Reserved {
+        more.push(format!("{} reserved", signed(counters.reserved)));
+    }
+    if area.width >= 120
+        && let Some(time_us) = subject.time(at)
+    {
+        more.push(time(time_us));
+    }
+    for part in more {
+        x = put(buffer, area, x, area.y, " · ", dim);
+        x = put(buffer, area, x, area.y, &part, dim);
+    }
+    let peak = replay.peak(counter);
+    let words = format!("peak {} at {}", signed(peak.bytes), subject.moment_name(peak.at));
+    put_right(buffer, area, x + 2, area.y, &words, dim);
+}
+
+fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &Theme, shared: Shared) {
+    let (timeline, subject) = (&pane.timeline, pane.subject());
+    let rows = f64::from(area.height);
+    let (floor, top) = (timeline.floor, shared.top.max(timeline.floor + 1));
+    let height = |bytes: i64| (bytes.saturating_sub(floor)) as f64 / (top - floor) as f64 * rows;
+    draw_levels(buffer, area, left, floor, top, theme);
+    let cursor = timeline.cursor_column(area.width.into());
+    let has_colours = theme.colours != Colours::None;
+    let (bar, range) = (theme.style(Role::Bar), theme.style(Role::Range));
+    let cursor_style = theme.style(Role::Cursor);
+    for (number, column) in timeline.columns().iter().enumerate().take(area.width.into()) {
+        let x = area.x + number as u16;
+        let (least, most) = (height(column.min[timeline.counter]), height(column.max[timeline.counter]));
+        let reserved = height(column.max.reserved);
+        let is_cursor = cursor == Some(number);
+        for row in 0..area.height {
+            let y = area.bottom() - 1 - row;
+            let base = f64::from(row);
+            let eighths = |level: f64| ((level - base) * 8.0).round().clamp(0.0, 8.0) as usize;
+            let (low, mut high) = (eighths(least), eighths(most));
+            // A spike is seen, however low.
+            if row == 0 && high == 0 && most > 0.0 {
+                high = 1;
+            }
+            let Some(cell) = buffer.cell_mut((x, y)) else { continue };
+            if high == 0 {
+                let holds =
+                    reserved > base && reserved <= base + 1.0 && timeline.counter != Counter::Reserved;
+                if holds {
+                    cell.set_symbol("─").set_style(theme.style(Role::Dim));
+                } else if is_cursor && shared.is_active {
+                    cell.set_symbol("┊").set_style(cursor_style);
+                }
+                continue;
+            }
+            let main = if is_cursor { cursor_style } else { bar };
+            if low == 8 {
+                cell.set_symbol("█").set_style(main);
+            } else if low == 0 && high == 8 && !has_colours {
+                cell.set_symbol("▒").set_style(main);
+            } else if low == 0 {
+                cell.set_symbol(EIGHTHS[high]).set_style(if is_cursor { main } else { range });
+            } else if high == 8 && has_colours {
+                // Both levels in one cell: the lower one in front of the upper.
+                cell.set_symbol(EIGHTHS[low]).set_style(main);
+                if let Some(behind) = range.fg {
+                    cell.set_bg(behind);
+                }
+            } else {
+                cell.set_symbol(EIGHTHS[high]).set_style(main);
+            }
+        }
+    }
+    draw_capacity(buffer, area, subject, height, theme);
+}
+
+/// Round numbers along the bytes.
+fn draw_levels(buffer: &mut Buffer, area: Rect, left: u16, floor: i64, top: i64, theme: &Theme) {
+    let room = area.x - left;
+    if room == 0 || area.height == 0 {
+        return;
+    }
+    let dim = theme.style(Role::Dim);
+    let labels = Rect { x: left, width: room, ..area };
+    let step = round_step((top - floor) as f64 / f64::from((area.height / 3).clamp(1, 7)), 2.0);
+    let first = (floor as f64 / step).ceil() as i64;
+    let mut last_row = None;
+    for number in first..first + 16 {
+        let level = number as f64 * step;
+        let row = ((level - floor as f64) / (top - floor) as f64 * f64::from(area.height)).round();
+        // The bottom row stands for the floor itself.
+        let row = (row as u16).saturating_sub(u16::from(row > 0.0));
+        if level > top as f64 || row >= area.height {
+            break;
+        }
+        if last_row != Some(row) {
+            let text = format!("{:>width$} ", bytes(level as u64), width = usize::from(room) - 1);
+            put(buffer, labels, left, area.bottom() - 1 - row, &text, dim);
+            last_row = Some(row);
+        }
+    }
+}
+
+/// A step of one, two, five or ten times a power: of ten, or of two for bytes.
+fn round_step(least: f64, base: f64) -> f64 {
+    if base == 2.0 {
+        // 1, 2, 4, 8 … 512 of a binary unit.
+        return 2_f64.powf(least.max(1.0).log2().ceil());
+    }
+    let power = 10_f64.powf(least.max(1e-9).log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|&step| step >= least)
+        .unwrap_or(power)
+}
+
+fn draw_capacity(
+    buffer: &mut Buffer,
+    area: Rect,
+    subject: Subject<'_>,
+    height: impl Fn(i64) -> f64,
+    theme: &Theme,
+) {
+    let Some(capacity) = subject.index().capacity else { return };
+    let row = (height(capacity).ceil() as i64 - 1).max(0);
+    let Ok(row) = u16::try_from(row) else { return };
+    if row >= area.height {
+        return;
+    }
+    let y = area.bottom() - 1 - row;
+    let style = theme.style(Role::Danger);
+    for x in area.left()..area.right() {
+        if let Some(cell) = buffer.cell_mut((x, y))
+            && matches!(cell.symbol(), " " | "─")
+        {
+            cell.set_symbol("┄").set_style(style);
+        }
+    }
+    let text = format!(" capacity {} ", signed(capacity));
+    if area.width > 40 {
+        put(buffer, area, area.x + 2, y, &text, style);
+    }
+}
+
+/// The axis with its marks, and round numbers along it.
+fn draw_axis(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
+    if area.height == 0 {
+        return;
+    }
+    let (timeline, subject) = (&pane.timeline, pane.subject());
+    let dim = theme.style(Role::Dim);
+    for (number, column) in timeline.columns().iter().enumerate().take(area.width.into()) {
+        let (symbol, style) = match Timeline::mark_in(subject, column) {
+            Some(MarkKind::Oom) => ("▲", theme.style(Role::Danger)),
+            Some(MarkKind::Held) => ("+", theme.style(Role::Fine)),
+            Some(MarkKind::GivenBack) => ("-", theme.style(Role::Warm)),
+            None => ("─", dim),
+        };
+        if let Some(cell) = buffer.cell_mut((area.x + number as u16, area.y)) {
+            cell.set_symbol(symbol).set_style(style);
+        }
+    }
+    if area.height < 2 {
+        return;
+    }
+    let labels = row_of(area, 1);
+    let (first, _) = timeline.bounds(subject);
+    let width = (timeline.to - timeline.from + 1) as f64;
+    let step = round_step(width / f64::from((area.width / 16).clamp(2, 8)), 10.0).max(1.0);
+    let mut free_from = labels.x;
+    let mut number = ((timeline.from - first) as f64 / step).ceil() as i64;
+    loop {
+        let value = (number as f64 * step) as i64 + first;
+        let Some(column) = timeline.column_of(value, area.width.into()) else { break };
+        let text = match timeline.axis {
+            Axis::Events => count((value - first) as u64),
+            Axis::Time => format!("+{}", duration(value - first)),
+        };
+        let x = labels.x + column as u16;
+        if x >= free_from && usize::from(x) + text.len() <= usize::from(labels.right()) {
+            free_from = put(buffer, labels, x, labels.y, &text, dim) + 2;
+        }
+        number += 1;
+    }
+    let unit = match timeline.axis {
+        Axis::Events => "events",
+        Axis::Time => "time",
+    };
+    put_right(buffer, labels, free_from, labels.y, unit, dim);
+}
+
+/// Phases, a lane for each depth.
+fn draw_lanes(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
+    let (timeline, subject) = (&pane.timeline, pane.subject());
+    let index = subject.index();
+    for (number, lane) in index.lanes.iter().enumerate().take(area.height.into()) {
+        let row = row_of(area, number as u16);
+        // The span of each column: the one in which its first event lies.
+        let span_of = |from: Moment, to: Moment| {
+            let after = lane.partition_point(|&span| index.spans[span].from < to.max(Moment(from.0 + 1)));
+            let span = *lane.get(after.checked_sub(1)?)?;
+            (index.spans[span].to > from).then_some(span)
+        };
+        let mut x = 0;
+        let columns = timeline.columns();
+        while x < columns.len().min(row.width.into()) {
+            let Some(span) = span_of(columns[x].from, columns[x].to) else {
+                x += 1;
+                continue;
+            };
+            let run = columns[x..]
+                .iter()
+                .take(usize::from(row.width) - x)
+                .take_while(|column| span_of(column.from, column.to) == Some(span))
+                .count();
+            let name = printable(subject.snapshot().text(index.spans[span].name));
+            let mut style = theme.of_name(&name);
+            if theme.colours == Colours::None {
+                style = Style::new().add_modifier(Modifier::UNDERLINED);
+            }
+            let shown = format!("{:run$}", fit(&format!("▏{name}"), run));
+            let text = if run < 3 { "▏".to_owned() + &" ".repeat(run.saturating_sub(1)) } else { shown };
+            let cell = Rect { x: row.x + x as u16, width: run as u16, ..row };
+            put(buffer, cell, cell.x, cell.y, &text, style);
+            x += run.max(1);
+        }
+    }
+}
+
+/// The gravest finding, in one line.
+fn draw_story(buffer: &mut Buffer, area: Rect, subject: Subject<'_>, theme: &Theme) {
+    let insights = &subject.index().insights;
+    let Some(first) = insights.first().filter(|_| area.height > 0) else { return };
+    let role = match first.gravity {
+        Gravity::High => Role::Danger,
+        Gravity::Medium => Role::Warm,
+        Gravity::Low => Role::Dim,
+    };
+    let more = if insights.len() > 1 {
+        format!("5: {}", plural(insights.len(), "insight"))
+    } else {
+        "5: more".into()
+    };
+    let room = usize::from(area.width).saturating_sub(more.len() + 5);
+    let x = put(buffer, area, area.x, area.y, "▲ ", theme.style(role));
+    let x = put(buffer, area, x, area.y, &fit(&first.what, room), theme.style(role));
+    put_right(buffer, area, x + 1, area.y, &more, theme.style(Role::Dim));
+}
+
+/// What is live at the cursor, by line.
+fn draw_table(buffer: &mut Buffer, area: Rect, pane: &Pane, at: Moment, theme: &Theme) {
+    if area.height < 2 {
+        return;
+    }
+    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let Some(glance) = &pane.glance else {
+        put(buffer, area, area.x + 2, area.y, "…", dim);
+        return;
+    };
+    let words = format!(
+        "{:>10}  {:>5}  {:>7}  live at {}, by line",
+        "requested",
+        "share",
+        "count",
+        pane.subject().moment_name(glance.at)
+    );
+    put(buffer, area, area.x, area.y, &words, dim);
+    let is_stale = glance.at != at;
+    let room = usize::from(area.height) - 1;
+    let shown = if glance.lines.len() <= room { glance.lines.len() } else { room - 1 };
+    let mut row = 1;
+    let mut put_row = |sum: vramscope_analysis::Sum, label: &str| {
+        let share = sum.bytes as f64 / glance.total.bytes.max(1) as f64;
+        let style = if is_stale { dim } else { theme.style(Role::Heat(share)) };
+        let line = row_of(area, row);
+        let numbers = format!("{:>10}  {}", bytes(sum.bytes), percent(sum.bytes, glance.total.bytes));
+        let x = put(buffer, line, line.x, line.y, &numbers, style);
+        let x = put(buffer, line, x, line.y, &format!("  {:>7}  ", count(sum.count)), dim);
+        let room = usize::from(line.right().saturating_sub(x));
+        put(buffer, line, x, line.y, &fit(label, room), if is_stale { dim } else { text });
+        row += 1;
+    };
+    for (place, sum) in &glance.lines[..shown] {
+        let label = place.as_ref().map_or("(no Python frame)".into(), line);
+        put_row(*sum, &label);
+    }
+    let rest = &glance.lines[shown..];
+    if !rest.is_empty() {
+        let sum =
+            rest.iter().fold(vramscope_analysis::Sum::default(), |all, (_, sum)| vramscope_analysis::Sum {
+                bytes: all.bytes.saturating_add(sum.bytes),
+                count: all.count + sum.count,
+            });
+        put_row(sum, &format!("{} more; Enter opens the tree", plural(rest.len(), "line")));
+    }
+    if glance.lines.is_empty() {
+        put(buffer, area, area.x + 2, area.y + 1, "nothing is live here", dim);
+    }
+}

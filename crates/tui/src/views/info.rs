@@ -1,0 +1,277 @@
+//! What is known about a frame or an allocation: its source, its stack, and the facts.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use hashbrown::HashMap;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use vramscope_analysis::{AllocIdx, Moment, Place, user_frame};
+use vramscope_snapshot::{Frame, StackId};
+
+use super::{Names, put, row_of};
+use crate::document::Subject;
+use crate::outline::{NodeId, Outline};
+use crate::theme::{Role, Theme};
+use crate::words::{bytes, count, duration, fit, fit_end, long, plural, pool, printable};
+
+/// Larger files are no source.
+const MOST_BYTES: u64 = 4 << 20;
+/// Lines of source before and after the one that is meant.
+const AROUND: usize = 3;
+
+/// Source files that were read.
+#[derive(Debug, Default)]
+pub(crate) struct Sources(HashMap<String, Option<Vec<String>>>);
+
+impl Sources {
+    /// The lines around one, with their numbers, if the file is on this machine.
+    fn around(&mut self, file: &str, line: u32) -> Vec<(usize, String)> {
+        let lines = self.0.entry_ref(file).or_insert_with(|| read(Path::new(file)));
+        let (Some(lines), Some(at)) = (lines, (line as usize).checked_sub(1)) else { return Vec::new() };
+        let from = at.saturating_sub(AROUND);
+        let shown = lines.get(from..(at + AROUND + 1).min(lines.len())).unwrap_or_default();
+        shown.iter().enumerate().map(|(offset, text)| (from + offset + 1, text.clone())).collect()
+    }
+}
+
+/// A file's lines. Names come from the recording, so only plain files of sensible size are opened.
+fn read(path: &Path) -> Option<Vec<String>> {
+    let metadata = fs::metadata(path).ok().filter(|metadata| metadata.is_file())?;
+    if !path.is_absolute() || metadata.len() > MOST_BYTES {
+        return None;
+    }
+    let mut text = Vec::new();
+    fs::File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).lines().map(|line| printable(&line.replace('\t', "    "))).collect())
+}
+
+/// What is known about something.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Info {
+    pub(crate) title: String,
+    pub(crate) facts: Vec<(&'static str, String)>,
+    /// Innermost frame first.
+    pub(crate) stack: Vec<String>,
+    /// Which of the stack is selected.
+    pub(crate) selected: usize,
+    /// Lines of the file with their numbers, and the line that is meant.
+    pub(crate) source: Vec<(usize, String)>,
+    pub(crate) line: u32,
+}
+
+impl Info {
+    /// A node of a call tree, with the largest of its allocations.
+    pub(crate) fn of_node(
+        subject: Subject<'_>,
+        outline: &Outline,
+        node: NodeId,
+        members: &[(NodeId, AllocIdx)],
+        at: Moment,
+        inverted: bool,
+        sources: &mut Sources,
+    ) -> Self {
+        let names = Names::Snapshot(subject.snapshot());
+        let path = outline.path(node);
+        let mut stack: Vec<String> = path.iter().map(|&place| names.long(place)).collect();
+        if !inverted {
+            stack.reverse();
+        }
+        let requested = |&(_, index): &(NodeId, AllocIdx)| subject.replay().allocation(index).requested;
+        let largest = members.iter().max_by_key(|member| (requested(member), std::cmp::Reverse(member.1)));
+        let mut info = Self {
+            title: path.last().map_or("all".into(), |&place| names.short(place)),
+            stack,
+            selected: if inverted { path.len().saturating_sub(1) } else { 0 },
+            ..Self::default()
+        };
+        info.facts.push((
+            "holds",
+            match outline.get(node) {
+                Some(item) => {
+                    format!("{} in {}", bytes(item.now.bytes), plural(item.now.count as usize, "allocation"))
+                }
+                None => String::new(),
+            },
+        ));
+        if let Some(&(_, index)) = largest {
+            if members.len() > 1 {
+                info.facts.push(("largest", bytes(subject.replay().allocation(index).requested)));
+            }
+            info.facts.extend(facts(subject, index, at));
+        }
+        if let Some(&Place::Frame(frame)) = path.last() {
+            info.show_source(subject, subject.snapshot().stacks.frame(frame), sources);
+        }
+        info
+    }
+
+    /// One allocation.
+    pub(crate) fn of_allocation(
+        subject: Subject<'_>,
+        index: AllocIdx,
+        at: Moment,
+        sources: &mut Sources,
+    ) -> Self {
+        let allocation = subject.replay().allocation(index);
+        let snapshot = subject.snapshot();
+        let mut info = Self { title: subject.place(allocation.stack), ..Self::default() };
+        info.facts.push(("requested", exact(allocation.requested)));
+        info.facts.extend(facts(subject, index, at));
+        let frames: Vec<Frame> = snapshot.frames(allocation.stack).collect();
+        info.stack =
+            frames.iter().map(|f| long(snapshot.text(f.file), f.line, snapshot.text(f.name))).collect();
+        if let Some(own) = user_frame(snapshot, allocation.stack) {
+            info.selected = frames.iter().position(|frame| *frame == own).unwrap_or(0);
+            info.show_source(subject, own, sources);
+        }
+        info
+    }
+
+    fn show_source(&mut self, subject: Subject<'_>, frame: Frame, sources: &mut Sources) {
+        self.line = frame.line;
+        self.source = sources.around(subject.snapshot().text(frame.file), frame.line);
+    }
+}
+
+fn exact(n: u64) -> String {
+    format!("{} ({} B)", bytes(n), count(n))
+}
+
+/// What is known about one allocation, apart from its size.
+fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str, String)> {
+    let (replay, snapshot) = (subject.replay(), subject.snapshot());
+    let allocation = replay.allocation(index);
+    let when = |moment: Moment| match subject.seconds(moment) {
+        Some(seconds) => format!("{}, +{seconds:.3} s", subject.moment_name(moment)),
+        None => subject.moment_name(moment),
+    };
+    let mut facts = vec![(
+        "block",
+        format!(
+            "{}{} at {:#x}",
+            bytes(allocation.size),
+            if allocation.estimated { " (inferred)" } else { "" },
+            allocation.addr
+        ),
+    )];
+    facts.push((
+        "born",
+        match allocation.opened {
+            Moment::START => "before the first event".into(),
+            opened => when(opened),
+        },
+    ));
+    facts.push((
+        "freed",
+        match (allocation.released, allocation.closed) {
+            (Moment::NEVER, _) => "never in this recording".into(),
+            (released, closed) if released <= at => {
+                let until =
+                    if closed == Moment::NEVER { "never".into() } else { subject.moment_name(closed) };
+                format!("asked at {}, awaits its stream until {until}", subject.moment_name(released))
+            }
+            (released, _) => when(released),
+        },
+    ));
+    let last = if allocation.closed == Moment::NEVER { replay.end() } else { allocation.closed };
+    let events = last.0.saturating_sub(allocation.opened.0);
+    let micros = subject.time(last).zip(subject.time(allocation.opened)).map(|(to, from)| to - from);
+    let lived = micros.map_or(String::new(), |micros| format!(", {}", duration(micros)));
+    let open = if allocation.closed == Moment::NEVER { "at least " } else { "" };
+    facts.push(("lives", format!("{open}{}{lived}", plural(events as usize, "event"))));
+    let state_pool = snapshot.pool(allocation.pool);
+    let stream = snapshot.stream(allocation.stream);
+    facts.push(("pool", format!("{} · stream {stream:#x}", pool(state_pool))));
+    if let Some(event) = allocation.opened.event() {
+        let meta = snapshot.meta(subject.events().get(event.index()).meta);
+        for (name, id) in [
+            ("compiled", meta.compile_context),
+            ("metadata", meta.user_metadata),
+            ("category", meta.category),
+        ] {
+            let text = snapshot.text(id);
+            if !text.is_empty() {
+                facts.push((name, printable(text)));
+            }
+        }
+    }
+    facts
+}
+
+/// Whether a stack has anything to show.
+pub(crate) fn is_known(stack: StackId) -> bool {
+    stack.has_frames()
+}
+
+pub(crate) fn draw(buffer: &mut Buffer, area: Rect, info: &Info, theme: &Theme) {
+    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let is_beside = area.x > 0;
+    // A hairline between, and nothing else.
+    if is_beside {
+        for y in area.top()..area.bottom() {
+            put(buffer, area, area.x, y, "│", dim);
+        }
+    } else {
+        put(buffer, area, area.x, area.y, &"─".repeat(area.width.into()), dim);
+    }
+    let inner = match is_beside {
+        true => Rect { x: area.x + 2, width: area.width.saturating_sub(2), ..area },
+        false => Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area },
+    };
+    // Below a list there is room for two columns; beside it, one under the other.
+    if is_beside {
+        let used = draw_facts(buffer, inner, info, theme);
+        let rest = Rect { y: inner.y + used, height: inner.height.saturating_sub(used), ..inner };
+        draw_stack(buffer, rest, info, theme);
+    } else {
+        let left = Rect { width: inner.width / 2, ..inner };
+        draw_facts(buffer, Rect { width: left.width.saturating_sub(1), ..left }, info, theme);
+        draw_stack(buffer, Rect { x: left.right(), width: inner.width - left.width, ..inner }, info, theme);
+    }
+    let _ = text;
+}
+
+/// The facts and the source; returns the rows that they take.
+fn draw_facts(buffer: &mut Buffer, area: Rect, info: &Info, theme: &Theme) -> u16 {
+    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let room = usize::from(area.width);
+    put(buffer, area, area.x, area.y, &fit(&info.title, room), theme.style(Role::Title));
+    let mut row = 1;
+    for (name, value) in &info.facts {
+        let line = row_of(area, row);
+        let x = put(buffer, line, line.x, line.y, &format!("{name:<10}"), dim);
+        put(buffer, line, x, line.y, &fit(value, room.saturating_sub(10)), text);
+        row += 1;
+    }
+    if !info.source.is_empty() && row + 2 < area.height {
+        row += 1;
+        for (number, source) in &info.source {
+            let line = row_of(area, row);
+            let is_meant = *number == info.line as usize;
+            let style = if is_meant { theme.style(Role::Warm) } else { dim };
+            let mark = if is_meant { "▸" } else { " " };
+            put(buffer, line, line.x, line.y, &fit(&format!("{mark}{number:>5} {source}"), room), style);
+            row += 1;
+        }
+    }
+    (row + 1).min(area.height)
+}
+
+fn draw_stack(buffer: &mut Buffer, area: Rect, info: &Info, theme: &Theme) {
+    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let room = usize::from(area.width);
+    put(buffer, area, area.x, area.y, "stack, innermost first", dim);
+    let rows = usize::from(area.height.saturating_sub(1));
+    // The selected frame stays in sight.
+    let from = (info.selected + 2).saturating_sub(rows).min(info.stack.len().saturating_sub(rows));
+    for (row, (number, frame)) in info.stack.iter().enumerate().skip(from).take(rows).enumerate() {
+        let line = row_of(area, row as u16 + 1);
+        let style = if number == info.selected { text } else { dim };
+        put(buffer, line, line.x, line.y, &fit_end(frame, room), style);
+    }
+    if info.stack.is_empty() {
+        put(buffer, area, area.x, area.y + 1, "none was recorded", dim);
+    }
+}

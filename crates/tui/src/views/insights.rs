@@ -1,0 +1,73 @@
+//! What looks wrong, gravest first, and what each finding rests on.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::{put, row_of};
+use crate::insight::{Gravity, Insight};
+use crate::pane::Pane;
+use crate::theme::{Role, Theme};
+use crate::words::{bytes, fit, wrap};
+
+/// Rows of the list: what is left goes to the selected finding.
+pub(crate) fn list_height(area: Rect) -> usize {
+    usize::from((area.height / 2).max(3))
+}
+
+pub(crate) fn role(gravity: Gravity) -> (Role, &'static str) {
+    match gravity {
+        Gravity::High => (Role::Danger, "▲"),
+        Gravity::Medium => (Role::Warm, "!"),
+        Gravity::Low => (Role::Dim, "·"),
+    }
+}
+
+pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
+    let insights = &pane.subject().index().insights;
+    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    if insights.is_empty() {
+        put(buffer, area, area.x, area.y, "Nothing looks wrong.", theme.style(Role::Fine));
+        return;
+    }
+    let height = list_height(area).min(insights.len()) as u16;
+    let list = Rect { height, ..area };
+    for row in 0..list.height {
+        let Some(at) = pane.insights.at(row, insights.len()) else { break };
+        let insight = &insights[at];
+        let line = row_of(list, row);
+        let (role, mark) = role(insight.gravity);
+        let x = put(buffer, line, line.x, line.y, &format!("{mark} "), theme.style(role));
+        let x = put(buffer, line, x, line.y, &format!("{:>10}  ", bytes(insight.bytes)), theme.style(role));
+        let room = usize::from(line.right().saturating_sub(x));
+        put(buffer, line, x, line.y, &fit(&insight.what, room), text);
+        if at == pane.insights.selected {
+            buffer.set_style(line, theme.style(Role::Selected));
+        }
+    }
+    let below = Rect { y: list.bottom(), height: area.height - list.height, ..area };
+    put(buffer, below, below.x, below.y, &"─".repeat(below.width.into()), dim);
+    if let Some(insight) = insights.get(pane.insights.selected) {
+        let inner = Rect { y: below.y + 1, height: below.height.saturating_sub(1), ..below };
+        draw_one(buffer, inner, insight, pane, theme);
+    }
+}
+
+fn draw_one(buffer: &mut Buffer, area: Rect, insight: &Insight, pane: &Pane, theme: &Theme) {
+    let columns = usize::from(area.width).min(110);
+    let mut row = 0;
+    let mut write = |text: &str, style| {
+        for line in wrap(text, columns) {
+            let at = row_of(area, row);
+            put(buffer, at, at.x, at.y, &line, style);
+            row += 1;
+        }
+    };
+    write(&insight.what, theme.style(Role::Title));
+    write(&insight.advice, theme.style(Role::Accent));
+    write("", theme.style(Role::Text));
+    for (name, value) in &insight.facts {
+        write(&format!("{name:<22} {value}"), theme.style(Role::Text));
+    }
+    let words = format!("Enter shows what is live at {}", pane.subject().moment_name(insight.at));
+    write(&words, theme.style(Role::Dim));
+}

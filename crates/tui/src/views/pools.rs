@@ -1,0 +1,139 @@
+//! Memory by pool and stream at a moment.
+
+use std::collections::BTreeMap;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use vramscope_analysis::{Moment, State};
+use vramscope_snapshot::{Pool, PoolId};
+
+use super::{put, row_of};
+use crate::document::Subject;
+use crate::keys::Action;
+use crate::list::List;
+use crate::pane::{Pane, Reply, act_in_list};
+use crate::theme::{Role, Theme};
+use crate::words::{bytes, count, fit, pool};
+
+/// One pool on one stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) id: PoolId,
+    pub(crate) pool: Option<Pool>,
+    pub(crate) stream: u64,
+    pub(crate) segments: usize,
+    pub(crate) reserved: u64,
+    pub(crate) free: u64,
+    pub(crate) largest_hole: u64,
+    pub(crate) blocks: usize,
+    pub(crate) requested: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) list: List,
+    made_for: Option<Moment>,
+}
+
+impl Pools {
+    pub(crate) fn refresh(&mut self, subject: Subject<'_>, state: &State) {
+        if self.made_for == Some(state.at) && !self.rows.is_empty() {
+            return;
+        }
+        self.made_for = Some(state.at);
+        let snapshot = subject.snapshot();
+        let mut rows: BTreeMap<(Option<Pool>, u64), Row> = BTreeMap::new();
+        let mut keys = Vec::new();
+        for range in &state.ranges {
+            let key = (snapshot.pool(range.pool), snapshot.stream(range.stream));
+            let row = rows.entry(key).or_insert(Row {
+                id: range.pool,
+                pool: key.0,
+                stream: key.1,
+                ..Row::default()
+            });
+            row.segments += 1;
+            row.reserved = row.reserved.saturating_add(range.size);
+            keys.push(key);
+        }
+        for hole in &state.holes {
+            if let Some(row) = keys.get(hole.range).and_then(|key| rows.get_mut(key)) {
+                row.free = row.free.saturating_add(hole.size);
+                row.largest_hole = row.largest_hole.max(hole.size);
+            }
+        }
+        for &index in &state.live {
+            let allocation = subject.replay().allocation(index);
+            let range = state.ranges.partition_point(|range| range.addr <= allocation.addr).checked_sub(1);
+            if let Some(row) = range.and_then(|range| keys.get(range)).and_then(|key| rows.get_mut(key)) {
+                row.blocks += 1;
+                row.requested = row.requested.saturating_add(allocation.requested);
+            }
+        }
+        self.rows = rows.into_values().collect();
+        self.rows.sort_by_key(|row| std::cmp::Reverse(row.reserved));
+    }
+
+    pub(crate) fn selected(&self) -> Option<PoolId> {
+        self.rows.get(self.list.selected).map(|row| row.id)
+    }
+
+    pub(crate) fn act(&mut self, action: Action, height: isize) -> Reply {
+        act_in_list(&mut self.list, self.rows.len(), action, height)
+    }
+}
+
+pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
+    let (view, subject) = (&pane.pools, pane.subject());
+    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let Some(live) = &pane.live else { return };
+    let words = format!(
+        "{} reserved in {} pools · {}",
+        crate::words::signed(live.state.counters.reserved),
+        view.rows.len(),
+        subject.moment_name(pane.at)
+    );
+    put(buffer, area, area.x, area.y, &words, text);
+    let header = format!(
+        "{:>10}  {:>10}  {:>10}  {:>10}  {:>8}  {:>7}  pool",
+        "reserved", "requested", "free", "largest", "segments", "blocks"
+    );
+    put(buffer, row_of(area, 1), area.x, area.y + 1, &header, dim);
+    let list = Rect { y: area.y + 2, height: area.height.saturating_sub(2), ..area };
+    let most = view.rows.first().map_or(1, |row| row.reserved.max(1));
+    for row in 0..list.height {
+        let Some(at) = view.list.at(row, view.rows.len()) else { break };
+        let pool_row = &view.rows[at];
+        let line = row_of(list, row);
+        let numbers = format!(
+            "{:>10}  {:>10}  {:>10}  {:>10}  {:>8}  {:>7}  ",
+            bytes(pool_row.reserved),
+            bytes(pool_row.requested),
+            bytes(pool_row.free),
+            bytes(pool_row.largest_hole),
+            count(pool_row.segments as u64),
+            count(pool_row.blocks as u64)
+        );
+        let kind = match pool_row.pool {
+            Some((0, 0)) => "default".into(),
+            Some((0, _)) => format!("MemPool {}", pool(pool_row.pool)),
+            Some(_) => format!("CUDA graph {}", pool(pool_row.pool)),
+            None => "unknown".into(),
+        };
+        let x = put(buffer, line, line.x, line.y, &numbers, text);
+        let label = format!("{kind} · stream {:#x}  ", pool_row.stream);
+        let x = put(buffer, line, x, line.y, &fit(&label, line.right().saturating_sub(x).into()), text);
+        let room = f64::from(line.right().saturating_sub(x + 1));
+        let used = pool_row.reserved.saturating_sub(pool_row.free);
+        let cells = |n: u64| (n as f64 / most as f64 * room).round() as usize;
+        let x = put(buffer, line, x, line.y, &"█".repeat(cells(used)), theme.style(Role::Bar));
+        put(buffer, line, x, line.y, &"░".repeat(cells(pool_row.reserved).saturating_sub(cells(used))), dim);
+        if at == view.list.selected {
+            buffer.set_style(line, theme.style(Role::Selected));
+        }
+    }
+    if view.rows.is_empty() {
+        put(buffer, list, list.x + 2, list.y, "nothing is reserved here", dim);
+    }
+}

@@ -1,0 +1,340 @@
+//! The map of memory at a moment: every segment as a bar of blocks and holes.
+
+use std::cmp::Reverse;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use vramscope_analysis::{AllocIdx, Moment, Range, State};
+use vramscope_snapshot::PoolId;
+
+use super::{put, row_of};
+use crate::document::Subject;
+use crate::filter::Filter;
+use crate::keys::Action;
+use crate::list::List;
+use crate::pane::{Pane, Reply, act_in_list};
+use crate::theme::{Colours, Role, Theme};
+use crate::words::{bytes, count, fit, pool, signed};
+
+/// A stretch of a segment: a block, or a hole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) addr: u64,
+    pub(crate) size: u64,
+    pub(crate) allocation: Option<AllocIdx>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) range: Range,
+    /// By address, without a gap.
+    pub(crate) pieces: std::ops::Range<usize>,
+    pub(crate) free: u64,
+    pub(crate) largest_hole: u64,
+    pub(crate) blocks: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    Free,
+    Address,
+    Size,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    pub(crate) rows: Vec<Segment>,
+    pieces: Vec<Piece>,
+    pub(crate) list: List,
+    order: Order,
+    /// The selected piece of the selected segment.
+    piece: usize,
+    only: Option<PoolId>,
+    made_for: Option<(Moment, Order, Option<PoolId>, String)>,
+}
+
+impl Segments {
+    pub(crate) fn only_pool(&mut self, pool: PoolId) {
+        self.only = Some(pool);
+    }
+
+    pub(crate) fn refresh(&mut self, subject: Subject<'_>, state: &State, filter: &Filter, area: Rect) {
+        let key = (state.at, self.order, self.only, filter.text.clone());
+        if self.made_for.as_ref() != Some(&key) {
+            self.made_for = Some(key);
+            self.build(subject, state);
+        }
+        self.list.scroll(self.rows.len(), usize::from(area.height.saturating_sub(5)));
+    }
+
+    fn build(&mut self, subject: Subject<'_>, state: &State) {
+        self.rows.clear();
+        self.pieces.clear();
+        let mut holes = state.holes.iter().peekable();
+        let mut live = state.live.iter().peekable();
+        for (number, range) in state.ranges.iter().enumerate() {
+            let start = self.pieces.len();
+            let (mut free, mut largest_hole, mut blocks) = (0_u64, 0, 0);
+            while let Some(hole) = holes.next_if(|hole| hole.range == number) {
+                self.pieces.push(Piece { addr: hole.addr, size: hole.size, allocation: None });
+                free = free.saturating_add(hole.size);
+                largest_hole = largest_hole.max(hole.size);
+            }
+            while let Some(&index) =
+                live.next_if(|index| subject.replay().allocation(**index).addr < range.end())
+            {
+                let allocation = subject.replay().allocation(index);
+                if allocation.addr >= range.addr {
+                    self.pieces.push(Piece {
+                        addr: allocation.addr,
+                        size: allocation.size,
+                        allocation: Some(index),
+                    });
+                    blocks += 1;
+                }
+            }
+            let pieces = start..self.pieces.len();
+            if let Some(pieces) = self.pieces.get_mut(pieces.clone()) {
+                pieces.sort_by_key(|piece| piece.addr);
+            }
+            self.rows.push(Segment { range: *range, pieces, free, largest_hole, blocks });
+        }
+        if let Some(only) = self.only {
+            self.rows.retain(|segment| segment.range.pool == only);
+        }
+        match self.order {
+            Order::Free => self.rows.sort_by_key(|segment| (Reverse(segment.free), segment.range.addr)),
+            Order::Address => self.rows.sort_by_key(|segment| segment.range.addr),
+            Order::Size => self.rows.sort_by_key(|segment| (Reverse(segment.range.size), segment.range.addr)),
+        }
+    }
+
+    fn pieces_of(&self, segment: &Segment) -> &[Piece] {
+        self.pieces.get(segment.pieces.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn selected_piece(&self) -> Option<Piece> {
+        let pieces = self.pieces_of(self.rows.get(self.list.selected)?);
+        pieces.get(self.piece.min(pieces.len().saturating_sub(1))).copied()
+    }
+
+    pub(crate) fn selected_allocation(&self) -> Option<AllocIdx> {
+        self.selected_piece()?.allocation
+    }
+
+    pub(crate) fn act(&mut self, action: Action, height: isize) -> Reply {
+        let pieces = self.rows.get(self.list.selected).map_or(0, |segment| segment.pieces.len());
+        match action {
+            Action::Left => self.piece = self.piece.min(pieces).saturating_sub(1),
+            Action::Right => self.piece = (self.piece + 1).min(pieces.saturating_sub(1)),
+            Action::Sort => {
+                let (order, words) = match self.order {
+                    Order::Free => (Order::Address, "by address"),
+                    Order::Address => (Order::Size, "largest first"),
+                    Order::Size => (Order::Free, "most free first"),
+                };
+                self.order = order;
+                return Reply::Say(words.into());
+            }
+            Action::Back | Action::Escape if self.only.is_some() => self.only = None,
+            _ => {
+                let before = self.list.selected;
+                let reply = act_in_list(&mut self.list, self.rows.len(), action, height);
+                if self.list.selected != before {
+                    self.piece = 0;
+                }
+                return reply;
+            }
+        }
+        Reply::Nothing
+    }
+}
+
+pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
+    let (view, subject) = (&pane.segments, pane.subject());
+    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let Some(live) = &pane.live else { return };
+    let counters = live.state.counters;
+    let words = format!(
+        "{} reserved · {} in use · largest hole {} · {}{}",
+        signed(counters.reserved),
+        signed(counters.active),
+        bytes(live.state.largest_hole()),
+        subject.moment_name(pane.at),
+        view.only.map_or(String::new(), |id| format!(" · pool {} only", pool(subject.snapshot().pool(id))))
+    );
+    put(buffer, area, area.x, area.y, &words, text);
+    let is_narrow = area.width < 70;
+    let cells = if is_narrow {
+        area.width.saturating_sub(24)
+    } else {
+        (area.width.saturating_sub(38) * 3 / 5).min(160)
+    };
+    let header = match is_narrow {
+        true => format!("{:>10} {:>10}", "size", "free"),
+        false => format!(
+            "{:>10}  {:>10}  {:>10}  {:cells$}  what pins it",
+            "size",
+            "free",
+            "largest",
+            "",
+            cells = usize::from(cells)
+        ),
+    };
+    put(buffer, row_of(area, 1), area.x, area.y + 1, &header, dim);
+    let list = Rect { y: area.y + 2, height: area.height.saturating_sub(5), ..area };
+    for row in 0..list.height {
+        let Some(at) = view.list.at(row, view.rows.len()) else { break };
+        let segment = &view.rows[at];
+        let line = row_of(list, row);
+        let is_selected = at == view.list.selected;
+        let share = segment.free as f64 / segment.range.size.max(1) as f64;
+        let numbers = match is_narrow {
+            true => format!("{:>10} {:>10} ", bytes(segment.range.size), bytes(segment.free)),
+            false => format!(
+                "{:>10}  {:>10}  {:>10}  ",
+                bytes(segment.range.size),
+                bytes(segment.free),
+                bytes(segment.largest_hole)
+            ),
+        };
+        let style = if share > 0.5 { theme.style(Role::Warm) } else { text };
+        let x = put(buffer, line, line.x, line.y, &numbers, style);
+        if is_selected {
+            buffer.set_style(Rect { width: x - line.x, ..line }, theme.style(Role::Selected));
+        }
+        let bar = Rect { x, width: cells.min(line.right().saturating_sub(x)), ..line };
+        draw_bar(buffer, bar, subject, view, segment, is_selected, theme);
+        if !is_narrow {
+            let x = bar.right() + 2;
+            let label = pins(subject, view, segment);
+            let room = usize::from(line.right().saturating_sub(x));
+            put(buffer, line, x, line.y, &fit(&label, room), if is_selected { text } else { dim });
+        }
+    }
+    draw_piece(buffer, area, pane, theme);
+}
+
+/// What keeps a segment from being given back.
+fn pins(subject: Subject<'_>, view: &Segments, segment: &Segment) -> String {
+    let kind = if segment.range.expandable { " (expandable)" } else { "" };
+    let requested = |index: AllocIdx| subject.replay().allocation(index).requested;
+    let blocks = view.pieces_of(segment).iter().filter_map(|piece| piece.allocation);
+    match blocks.max_by_key(|&index| requested(index)) {
+        None => format!("nothing: cached{kind}"),
+        Some(largest) => {
+            let place = subject.place(subject.replay().allocation(largest).stack);
+            match segment.blocks {
+                1 => format!("{place}{kind}"),
+                n => format!("{} blocks, largest {place}{kind}", count(n as u64)),
+            }
+        }
+    }
+}
+
+/// A segment as cells: each has the colour of what takes most of it, and is as full as what is in use in it.
+fn draw_bar(
+    buffer: &mut Buffer,
+    area: Rect,
+    subject: Subject<'_>,
+    view: &Segments,
+    segment: &Segment,
+    is_selected: bool,
+    theme: &Theme,
+) {
+    let pieces = view.pieces_of(segment);
+    let cells = u64::from(area.width).max(1);
+    let size = segment.range.size.max(1);
+    let chosen = view.selected_piece().filter(|_| is_selected);
+    // Where a cell begins: with more bytes than 64 bits can multiply, in floating point.
+    let edge = |cell: u64| (size as f64 / cells as f64 * cell as f64) as u64;
+    let mut at = 0;
+    for cell in 0..area.width {
+        let (from, to) = (edge(cell.into()), edge(u64::from(cell) + 1).max(edge(cell.into()) + 1));
+        let part = |piece: &Piece| {
+            let start = piece.addr.saturating_sub(segment.range.addr);
+            start.saturating_add(piece.size).min(to).saturating_sub(start.max(from))
+        };
+        while pieces.get(at).is_some_and(|piece: &Piece| {
+            piece.addr.saturating_sub(segment.range.addr).saturating_add(piece.size) <= from
+        }) {
+            at += 1;
+        }
+        let inside = pieces.get(at..).unwrap_or_default().iter();
+        let inside = inside.take_while(|piece| piece.addr.saturating_sub(segment.range.addr) < to);
+        let (mut used, mut most, mut is_chosen) = (0, (0, None), false);
+        for piece in inside {
+            is_chosen |= chosen.is_some_and(|chosen| chosen.addr == piece.addr);
+            if let Some(index) = piece.allocation {
+                used += part(piece);
+                if part(piece) > most.0 {
+                    most = (part(piece), Some(index));
+                }
+            }
+        }
+        let share = used as f64 / (to - from) as f64;
+        let symbol = match share {
+            s if s <= 0.001 => "·",
+            s if s >= 0.999 => "█",
+            s if s < 0.34 => "░",
+            s if s < 0.67 => "▒",
+            _ => "▓",
+        };
+        let mut style = theme.style(Role::Dim);
+        if let Some(index) = most.1
+            && theme.colours != Colours::None
+        {
+            let place = subject.place(subject.replay().allocation(index).stack);
+            if let Some(colour) = theme.of_name(&place).bg {
+                style = ratatui::style::Style::new().fg(colour);
+            }
+        }
+        if is_chosen {
+            style = theme.style(Role::Cursor);
+        }
+        if let Some(cell) = buffer.cell_mut((area.x + cell, area.y)) {
+            cell.set_symbol(if is_chosen && symbol == "·" { "▒" } else { symbol }).set_style(style);
+        }
+    }
+}
+
+/// What the cursor is on.
+fn draw_piece(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
+    if area.height < 6 {
+        return;
+    }
+    let (view, subject) = (&pane.segments, pane.subject());
+    let dim = theme.style(Role::Dim);
+    let foot = Rect { y: area.bottom() - 3, height: 3, ..area };
+    put(buffer, foot, foot.x, foot.y, &"─".repeat(area.width.into()), dim);
+    let (Some(segment), Some(piece)) = (view.rows.get(view.list.selected), view.selected_piece()) else {
+        put(buffer, foot, foot.x, foot.y + 1, "nothing is reserved here", dim);
+        return;
+    };
+    let snapshot = subject.snapshot();
+    let what = match piece.allocation {
+        None => format!("free {} at {:#x}", bytes(piece.size), piece.addr),
+        Some(index) => {
+            let allocation = subject.replay().allocation(index);
+            let awaits = if allocation.released <= pane.at { ", awaits its free" } else { "" };
+            format!(
+                "{} in a block of {} at {:#x}{awaits}  {}",
+                bytes(allocation.requested),
+                bytes(piece.size),
+                piece.addr,
+                subject.place(allocation.stack)
+            )
+        }
+    };
+    put(buffer, foot, foot.x, foot.y + 1, &what, theme.style(Role::Cursor));
+    let range = &segment.range;
+    let words = format!(
+        "segment {:#x} · pool {} · stream {:#x}{} · █ in use ▓▒░ in part · free",
+        range.addr,
+        pool(snapshot.pool(range.pool)),
+        snapshot.stream(range.stream),
+        if range.expandable { " · expandable" } else { "" }
+    );
+    put(buffer, foot, foot.x, foot.y + 2, &words, dim);
+}

@@ -1,0 +1,418 @@
+//! Memory over the trace: what is shown, and where the cursor is.
+
+use vramscope_analysis::{Counter, Counters, Moment};
+
+use crate::document::{MarkKind, Subject};
+use crate::keys::Action;
+
+/// What runs along the axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Axis {
+    /// Moments, in trace order.
+    #[default]
+    Events,
+    /// Microseconds.
+    Time,
+}
+
+/// One column of the chart: the moments that it stands for, and the true extremes among them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) from: Moment,
+    pub(crate) to: Moment,
+    pub(crate) min: Counters,
+    pub(crate) max: Counters,
+}
+
+/// Fewest steps of the axis on the screen.
+const LEAST_WIDTH: i64 = 4;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    pub(crate) counter: Counter,
+    pub(crate) axis: Axis,
+    /// First and last step of the axis on the screen: moments, or microseconds.
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    /// Where the cursor is, on the axis.
+    cursor: i64,
+    /// The moment itself, if it was asked for and not just its column.
+    exact: Option<Moment>,
+    /// Bytes at the bottom of the chart.
+    pub(crate) floor: i64,
+    /// Whether the chart is scaled to what is shown.
+    pub(crate) fit_y: bool,
+    columns: Vec<Column>,
+    /// What the columns were worked out for.
+    made_for: Option<(usize, Axis, i64, i64, usize)>,
+}
+
+impl Timeline {
+    /// The whole trace, with the cursor where memory ran out, or else at the peak.
+    pub(crate) fn new(subject: Subject<'_>) -> Self {
+        let replay = subject.replay();
+        let mut timeline = Self {
+            counter: Counter::Requested,
+            axis: Axis::Events,
+            from: 0,
+            to: i64::from(replay.end().0),
+            cursor: 0,
+            exact: None,
+            floor: 0,
+            fit_y: false,
+            columns: Vec::new(),
+            made_for: None,
+        };
+        let oom = replay.ooms().last().map(|oom| Moment::after(oom.event));
+        timeline.go_to(subject, oom.unwrap_or(replay.peak(Counter::Requested).at));
+        timeline
+    }
+
+    /// The ends of the axis.
+    pub(crate) fn bounds(&self, subject: Subject<'_>) -> (i64, i64) {
+        match self.axis {
+            Axis::Events => (0, i64::from(subject.replay().end().0)),
+            Axis::Time => subject.index().times.range().unwrap_or((0, 0)),
+        }
+    }
+
+    fn width(&self) -> i64 {
+        (self.to - self.from).max(0) + 1
+    }
+
+    /// Works out the columns, unless they are the same as before.
+    pub(crate) fn refresh(&mut self, subject: Subject<'_>, columns: usize) {
+        let key = (subject.device, self.axis, self.from, self.to, columns);
+        if self.made_for == Some(key) {
+            return;
+        }
+        let column = |number: usize| {
+            let (from, to) = self.moments(subject, self.steps(number, columns));
+            let (min, max) = subject.replay().extremes(from, to);
+            Column { from, to, min, max }
+        };
+        self.columns = (0..columns).map(column).collect();
+        self.made_for = Some(key);
+    }
+
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The steps of the axis that a column stands for, both ends included.
+    fn steps(&self, number: usize, columns: usize) -> (i64, i64) {
+        let (width, columns) = (i128::from(self.width()), columns.max(1) as i128);
+        let start = |number: usize| (number as i128 * width / columns) as i64;
+        let first = self.from.saturating_add(start(number));
+        (first, first.max(self.from.saturating_add(start(number + 1)) - 1))
+    }
+
+    /// The moments between two steps of the axis; on the time axis also what was before the first.
+    fn moments(&self, subject: Subject<'_>, (from, to): (i64, i64)) -> (Moment, Moment) {
+        let end = subject.replay().end();
+        match self.axis {
+            Axis::Events => {
+                let moment = |step: i64| Moment(u32::try_from(step.max(0)).unwrap_or(u32::MAX)).min(end);
+                (moment(from), moment(to))
+            }
+            Axis::Time => {
+                let (times, events) = (&subject.index().times, subject.events());
+                let first = times.at(events, from.saturating_sub(1));
+                // Nothing comes after the last time, wherever the last events without a time are.
+                let last = if to >= self.bounds(subject).1 { end } else { times.at(events, to) };
+                (first, last.max(first))
+            }
+        }
+    }
+
+    /// The column in which a step of the axis is, if it is on the screen.
+    pub(crate) fn column_of(&self, step: i64, columns: usize) -> Option<usize> {
+        if step < self.from || step > self.to || columns == 0 {
+            return None;
+        }
+        let (offset, width) = (i128::from(step - self.from), i128::from(self.width()));
+        let columns = columns as i128;
+        // The last column that begins at or before the step; if a step has several, the first of these.
+        let column = if width >= columns {
+            ((offset + 1) * columns - 1) / width
+        } else {
+            (offset * columns + width - 1) / width
+        };
+        Some(column.clamp(0, columns - 1) as usize)
+    }
+
+    /// Where a moment is on the axis.
+    pub(crate) fn step_of(&self, subject: Subject<'_>, at: Moment) -> i64 {
+        match self.axis {
+            Axis::Events => i64::from(at.0),
+            Axis::Time => {
+                let (first, last) = self.bounds(subject);
+                let time =
+                    if at == subject.replay().end() { last } else { subject.time(at).unwrap_or(first) };
+                time.clamp(first, last)
+            }
+        }
+    }
+
+    /// The column of the cursor.
+    pub(crate) fn cursor_column(&self, columns: usize) -> Option<usize> {
+        self.column_of(self.cursor, columns)
+    }
+
+    /// The moment that the cursor means: what was jumped to, or where its column is highest.
+    pub(crate) fn moment(&self, subject: Subject<'_>, columns: usize) -> Moment {
+        if let Some(exact) = self.exact {
+            return exact;
+        }
+        let Some(column) = self.cursor_column(columns) else {
+            return self.moments(subject, (self.cursor, self.cursor)).1;
+        };
+        let (from, to) = self.moments(subject, self.steps(column, columns));
+        subject.replay().highest(self.counter, from, to)
+    }
+
+    /// Puts the cursor at a moment and shows it.
+    pub(crate) fn go_to(&mut self, subject: Subject<'_>, at: Moment) {
+        let at = at.min(subject.replay().end());
+        self.exact = Some(at);
+        self.cursor = self.step_of(subject, at);
+        self.keep_cursor_shown(subject);
+    }
+
+    /// Moves the view so that the cursor is in it, and the view inside the axis.
+    fn keep_cursor_shown(&mut self, subject: Subject<'_>) {
+        let width = self.width();
+        let (first, last) = self.bounds(subject);
+        self.cursor = self.cursor.clamp(first, last);
+        if self.cursor < self.from || self.cursor > self.to {
+            // Far jumps put the cursor in the middle; steps over the edge go on by a quarter.
+            let is_near = self.cursor >= self.from - width / 4 && self.cursor <= self.to + width / 4;
+            self.from = match (is_near, self.cursor < self.from) {
+                (false, _) => self.cursor - width / 2,
+                (true, true) => self.cursor - width / 4,
+                (true, false) => self.cursor - width * 3 / 4,
+            };
+        }
+        self.set_view(subject, self.from, width);
+    }
+
+    fn set_view(&mut self, subject: Subject<'_>, from: i64, width: i64) {
+        let (first, last) = self.bounds(subject);
+        let width = width.clamp(LEAST_WIDTH.min(last - first + 1), last - first + 1);
+        self.from = from.clamp(first, (last + 1 - width).max(first));
+        self.to = self.from + width - 1;
+    }
+
+    /// Shows a stretch of another pane's axis, with its cursor; for panes that move together. Both count from
+    /// their own beginning.
+    pub(crate) fn follow(&mut self, subject: Subject<'_>, other: &Self, others: Subject<'_>) {
+        if self.axis != other.axis {
+            self.set_axis(subject, other.axis);
+        }
+        self.counter = other.counter;
+        let offset = self.bounds(subject).0 - other.bounds(others).0;
+        let last = self.bounds(subject).1;
+        self.cursor = (other.cursor + offset).min(last);
+        self.exact =
+            other.exact.filter(|_| self.axis == Axis::Events).map(|at| at.min(subject.replay().end()));
+        self.set_view(subject, other.from + offset, other.width());
+        (self.floor, self.fit_y) = (other.floor, other.fit_y);
+        self.keep_cursor_shown(subject);
+    }
+
+    fn set_axis(&mut self, subject: Subject<'_>, axis: Axis) {
+        let at = self.moment(subject, self.columns.len());
+        let (from, to) = self.moments(subject, (self.from, self.to));
+        let was_whole = (self.from, self.to) == self.bounds(subject);
+        self.axis = axis;
+        let (from, to) = match was_whole {
+            true => self.bounds(subject),
+            false => (self.step_of(subject, from), self.step_of(subject, to)),
+        };
+        self.set_view(subject, from, to - from + 1);
+        self.go_to(subject, at);
+    }
+
+    /// The bytes at the top of the chart.
+    pub(crate) fn top(&self, subject: Subject<'_>) -> i64 {
+        let highest = |counters: Counters| counters[self.counter].max(counters.reserved);
+        let top = if self.fit_y {
+            self.columns.iter().map(|column| highest(column.max)).max().unwrap_or(0)
+        } else {
+            let peak = |counter| subject.replay().peak(counter).bytes;
+            peak(self.counter).max(peak(Counter::Reserved))
+        };
+        // The capacity is shown where it is near; far above, it would press the chart flat.
+        match subject.index().capacity {
+            Some(capacity) if capacity > top && capacity / 4 < top / 3 && !self.fit_y => capacity,
+            _ => top.max(1),
+        }
+    }
+
+    /// Does what a key asks. Says what there is to say.
+    pub(crate) fn act(&mut self, subject: Subject<'_>, action: Action, columns: usize) -> Option<String> {
+        let page = columns.max(1) as i64;
+        match action {
+            Action::Left => self.step(subject, -1, columns),
+            Action::Right => self.step(subject, 1, columns),
+            Action::JumpLeft => self.step(subject, -15, columns),
+            Action::JumpRight => self.step(subject, 15, columns),
+            Action::Previous => self.step(subject, -(page / 4).max(1), columns),
+            Action::Next => self.step(subject, (page / 4).max(1), columns),
+            Action::PageUp => self.step(subject, -page, columns),
+            Action::PageDown => self.step(subject, page, columns),
+            Action::First => self.go_to(subject, Moment::START),
+            Action::Last | Action::End => self.go_to(subject, subject.replay().end()),
+            Action::PanLeft => self.pan(subject, -(self.width() / 4).max(1)),
+            Action::PanRight => self.pan(subject, (self.width() / 4).max(1)),
+            Action::ZoomIn => self.zoom(subject, self.cursor, 0.5),
+            Action::ZoomOut => self.zoom(subject, self.cursor, 2.0),
+            Action::Fit => {
+                let (first, last) = self.bounds(subject);
+                (self.from, self.to) = (first, last);
+            }
+            Action::Up | Action::Down => {
+                let step = ((self.top(subject) - self.floor) / 10).max(1);
+                let by = if action == Action::Up { step } else { -step };
+                self.floor = (self.floor + by).clamp(0, self.top(subject) * 99 / 100);
+            }
+            Action::ResetY => (self.floor, self.fit_y) = (0, false),
+            Action::FitY => {
+                self.fit_y = !self.fit_y;
+                self.floor = 0;
+                if self.fit_y {
+                    let lowest =
+                        self.columns.iter().map(|column| column.min[self.counter]).min().unwrap_or(0);
+                    self.floor = lowest.max(0) / 10 * 9;
+                }
+            }
+            Action::Counter => {
+                let at = Counter::ALL.iter().position(|&counter| counter == self.counter).unwrap_or(0);
+                self.counter = Counter::ALL[(at + 1) % Counter::ALL.len()];
+                // The column stays, and with it what is highest there.
+                self.exact = None;
+            }
+            Action::Axis => {
+                if self.axis == Axis::Events && subject.index().times.range().is_none_or(|(a, b)| a == b) {
+                    return Some("the events of this recording have no times".into());
+                }
+                let other = if self.axis == Axis::Events { Axis::Time } else { Axis::Events };
+                self.set_axis(subject, other);
+            }
+            Action::Peak => self.go_to(subject, subject.replay().peak(self.counter).at),
+            Action::NextOom | Action::PreviousOom => {
+                return self.oom(subject, action == Action::NextOom, columns);
+            }
+            Action::NextMark | Action::PreviousMark => {
+                let at = self.moment(subject, columns);
+                match next_mark(subject, at, action == Action::NextMark) {
+                    Some(mark) => self.go_to(subject, mark),
+                    None => return Some("no more marks".into()),
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn oom(&mut self, subject: Subject<'_>, forwards: bool, columns: usize) -> Option<String> {
+        let at = self.moment(subject, columns);
+        let found = next_oom(subject, at, forwards);
+        match found {
+            Some(found) => {
+                self.go_to(subject, found);
+                None
+            }
+            None => Some("memory never ran out in this recording".into()),
+        }
+    }
+
+    fn step(&mut self, subject: Subject<'_>, by: i64, columns: usize) {
+        let width = self.width();
+        if width <= columns as i64 {
+            self.cursor = self.cursor.saturating_add(by);
+        } else {
+            let column = self.cursor_column(columns).unwrap_or(0) as i128 + i128::from(by);
+            let start = column * i128::from(width) / columns.max(1) as i128;
+            // Division rounds towards zero, and columns to the left of the screen are below it.
+            let start =
+                if start * (columns.max(1) as i128) > column * i128::from(width) { start - 1 } else { start };
+            self.cursor = self.from.saturating_add(i64::try_from(start).unwrap_or(0));
+        }
+        self.exact = None;
+        let (first, last) = self.bounds(subject);
+        // The last column ends with the last event; a step further is the moment after it.
+        if self.cursor >= last {
+            self.exact = Some(subject.replay().end());
+        } else if self.cursor <= first && by < 0 {
+            self.exact = Some(Moment::START);
+        }
+        self.keep_cursor_shown(subject);
+    }
+
+    fn pan(&mut self, subject: Subject<'_>, by: i64) {
+        self.set_view(subject, self.from.saturating_add(by), self.width());
+    }
+
+    /// Makes the view so many times as wide, with a step of the axis where it is.
+    pub(crate) fn zoom(&mut self, subject: Subject<'_>, around: i64, factor: f64) {
+        let around = around.clamp(self.from, self.to);
+        let before = self.width();
+        let width = (before as f64 * factor).round().max(LEAST_WIDTH as f64) as i64;
+        let part = (around - self.from) as f64 / before as f64;
+        self.set_view(subject, around - (part * width as f64).round() as i64, width);
+    }
+
+    /// Puts the cursor on a column, as a click does.
+    pub(crate) fn point(&mut self, column: usize, columns: usize) {
+        self.cursor = self.steps(column, columns).0;
+        self.exact = None;
+    }
+
+    /// Zooms at a column, as the wheel does.
+    pub(crate) fn zoom_at(&mut self, subject: Subject<'_>, column: usize, columns: usize, factor: f64) {
+        let around = self.steps(column, columns).0;
+        self.zoom(subject, around, factor);
+    }
+
+    /// What is marked in a column: the gravest mark.
+    pub(crate) fn mark_in(subject: Subject<'_>, column: &Column) -> Option<MarkKind> {
+        let marks = &subject.index().marks;
+        // A mark is a moment after an event, so the first moment of a column belongs to the column before.
+        let start = marks.partition_point(|mark| mark.at < column.from);
+        let end = marks.partition_point(|mark| mark.at <= column.to);
+        let inside = marks.get(start..end).unwrap_or_default();
+        // Columns may hold thousands; the gravest are few and found by themselves.
+        let has_oom = subject.replay().ooms().iter().any(|oom| {
+            let at = Moment::after(oom.event);
+            column.from <= at && at <= column.to
+        });
+        if has_oom { Some(MarkKind::Oom) } else { inside.first().map(|mark| mark.kind) }
+    }
+}
+
+/// The next failed allocation in a direction, going round at the ends.
+pub(crate) fn next_oom(subject: Subject<'_>, at: Moment, forwards: bool) -> Option<Moment> {
+    let mut moments = subject.replay().ooms().iter().map(|oom| Moment::after(oom.event));
+    let ooms = subject.replay().ooms();
+    if forwards {
+        moments.find(|&moment| moment > at).or_else(|| ooms.first().map(|oom| Moment::after(oom.event)))
+    } else {
+        moments.rfind(|&moment| moment < at).or_else(|| ooms.last().map(|oom| Moment::after(oom.event)))
+    }
+}
+
+/// The nearest mark in a direction: a segment, a failed allocation, or the beginning or end of a phase.
+fn next_mark(subject: Subject<'_>, at: Moment, forwards: bool) -> Option<Moment> {
+    let index = subject.index();
+    let marks = &index.marks;
+    let borders = index.spans.iter().flat_map(|span| [span.from, span.to]);
+    if forwards {
+        let mark = marks.get(marks.partition_point(|mark| mark.at <= at)).map(|mark| mark.at);
+        borders.filter(|&border| border > at).chain(mark).min()
+    } else {
+        let before = marks.partition_point(|mark| mark.at < at).checked_sub(1);
+        let mark = before.and_then(|row| marks.get(row)).map(|mark| mark.at);
+        borders.filter(|&border| border < at).chain(mark).max()
+    }
+}

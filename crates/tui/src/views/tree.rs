@@ -1,0 +1,256 @@
+//! The call tree as it is drawn: numbers in fixed columns at the left, calls at the right.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+
+use super::{Names, put, row_of};
+use crate::branches::{Branches, Row};
+use crate::outline::Item;
+use crate::pane::Pane;
+use crate::theme::{Role, Theme};
+use crate::words::{bytes, change, count, fit, fit_end, percent, signed};
+
+/// Deeper rows are indented no further; their depth is written instead.
+const DEEPEST: u32 = 12;
+
+/// Where the rows, and what is known about the selected one, are.
+pub(crate) fn layout(area: Rect, show_info: bool) -> (Rect, Rect) {
+    let none = Rect { height: 0, ..area };
+    if !show_info {
+        (area, none)
+    } else if area.width >= 120 {
+        let width = (area.width * 2 / 5).min(80);
+        let left = Rect { width: area.width - width, ..area };
+        (left, Rect { x: left.right(), width, ..area })
+    } else if area.height >= 18 {
+        let height = area.height / 3;
+        let above = Rect { height: area.height - height, ..area };
+        (above, Rect { y: above.bottom(), height, ..area })
+    } else {
+        (area, none)
+    }
+}
+
+/// Rows of the list.
+pub(crate) fn rows_height(area: Rect, show_info: bool) -> usize {
+    usize::from(layout(area, show_info).0.height.saturating_sub(2))
+}
+
+/// How the numbers of a tree are written.
+pub(crate) enum Columns {
+    Live,
+    Diff,
+}
+
+pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
+    let (rows, info) = layout(area, pane.show_info);
+    draw_moment(buffer, row_of(rows, 0), pane, theme);
+    let list = Rect { y: rows.y + 1, height: rows.height.saturating_sub(1), ..rows };
+    let names = Names::Snapshot(pane.subject().snapshot());
+    draw_rows(buffer, list, &pane.tree, names, &Columns::Live, theme);
+    if let Some(facts) = pane.info.as_ref().filter(|_| info.height > 0) {
+        super::info::draw(buffer, info, facts, theme);
+    }
+}
+
+/// Which moment, how much, and what is in focus.
+pub(crate) fn draw_moment(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
+    let (Some(live), subject) = (&pane.live, pane.subject()) else { return };
+    let (dim, text) = (theme.style(Role::Dim), theme.style(Role::Text));
+    let requested = live.state.counters.requested;
+    let mut x = put(buffer, area, area.x, area.y, &signed(requested), theme.style(Role::Cursor));
+    x = put(buffer, area, x, area.y, &format!(" requested  {}", subject.moment_name(pane.at)), text);
+    if let Some(seconds) = subject.seconds(pane.at) {
+        x = put(buffer, area, x, area.y, &format!(" · +{seconds:.3} s"), dim);
+    }
+    x = put(buffer, area, x, area.y, &format!(" · {} live", count(live.state.live.len() as u64)), dim);
+    if !pane.filter.is_empty() {
+        let words = format!(
+            " · filter {}: {} in {}",
+            pane.filter.text,
+            bytes(live.total.bytes),
+            count(live.total.count)
+        );
+        x = put(buffer, area, x, area.y, &words, theme.style(Role::Warm));
+    }
+    if let Some((at, of)) = pane.tree.standing() {
+        let words = format!(" · match {at} of {of}");
+        x = put(buffer, area, x, area.y, &words, theme.style(Role::Match));
+    }
+    if pane.inverted {
+        x = put(buffer, area, x, area.y, " · inverted", theme.style(Role::Warm));
+    }
+    let root = pane.tree.root();
+    if root != 0 {
+        let names = Names::Snapshot(subject.snapshot());
+        let path: Vec<_> = pane.tree.outline.path(root).into_iter().map(|place| names.short(place)).collect();
+        let room = usize::from(area.right().saturating_sub(x)).saturating_sub(10);
+        if room > 8 {
+            let words = format!(" · in {}", fit_end(&path.join(" › "), room));
+            put(buffer, area, x, area.y, &words, theme.style(Role::Accent));
+        }
+    }
+}
+
+/// The header and the rows that are on the screen.
+pub(crate) fn draw_rows(
+    buffer: &mut Buffer,
+    area: Rect,
+    tree: &Branches,
+    names: Names<'_>,
+    columns: &Columns,
+    theme: &Theme,
+) {
+    let is_narrow = area.width < 60;
+    let header = match columns {
+        Columns::Live if is_narrow => format!("{:>10} {:>5}  calls", "bytes", "total"),
+        Columns::Live => format!("{:>10}  {:>5}  {:>5}  {:>7}  calls", "bytes", "paren", "total", "count"),
+        Columns::Diff if is_narrow => format!("{:>11}  calls", "change"),
+        Columns::Diff => {
+            format!("{:>11}  {:>10}  {:>10}  {:>7}  calls", "change", "before", "after", "count")
+        }
+    };
+    put(buffer, area, area.x, area.y, &header.replace("paren ", "paren"), theme.style(Role::Dim));
+    let list = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    if tree.rows.is_empty() {
+        put(buffer, list, list.x + 2, list.y, "nothing is live here", theme.style(Role::Dim));
+    }
+    for row in 0..list.height {
+        let Some(at) = tree.list.at(row, tree.rows.len()) else { break };
+        let line = row_of(list, row);
+        draw_row(buffer, line, tree, tree.rows[at], names, columns, theme);
+        if at == tree.list.selected {
+            buffer.set_style(line, theme.style(Role::Selected));
+        }
+    }
+}
+
+fn draw_row(
+    buffer: &mut Buffer,
+    area: Rect,
+    tree: &Branches,
+    row: Row,
+    names: Names<'_>,
+    columns: &Columns,
+    theme: &Theme,
+) {
+    let outline = &tree.outline;
+    let (Some(item), Some(root)) = (outline.get(row.node), outline.root()) else { return };
+    let is_narrow = area.width < 60;
+    let (now, before) = if row.is_own { (item.own, item.own_before) } else { (item.now, item.before) };
+    let parent = match (row.is_own, outline.get(item.parent)) {
+        (true, _) => item.now.bytes,
+        (false, parent) => parent.unwrap_or(root).now.bytes,
+    };
+    let total = root.now.bytes.max(1);
+    let (style, numbers) = match columns {
+        Columns::Live => {
+            let style = theme.style(Role::Heat(now.bytes as f64 / total as f64));
+            let of_total = percent(now.bytes, total);
+            let numbers = match is_narrow {
+                true => format!("{:>10} {of_total}", bytes(now.bytes)),
+                false => format!(
+                    "{:>10}  {}  {of_total}  {:>7}",
+                    bytes(now.bytes),
+                    percent(now.bytes, parent),
+                    count(now.count)
+                ),
+            };
+            (style, numbers)
+        }
+        Columns::Diff => {
+            let by = crate::outline::signed(now.bytes) - crate::outline::signed(before.bytes);
+            let role = match by {
+                0 => Role::Dim,
+                1.. => Role::Danger,
+                _ => Role::Fine,
+            };
+            let more = i64::try_from(now.count).unwrap_or(0) - i64::try_from(before.count).unwrap_or(0);
+            let numbers = match is_narrow {
+                true => format!("{:>11}", change(by)),
+                false => format!(
+                    "{:>11}  {:>10}  {:>10}  {more:>+7}",
+                    change(by),
+                    bytes(before.bytes),
+                    bytes(now.bytes)
+                ),
+            };
+            (theme.style(role), numbers)
+        }
+    };
+    let mut x = put(buffer, area, area.x, area.y, &numbers, style) + 2;
+    x = put(buffer, area, x, area.y, &indent(row.depth), theme.style(Role::Dim));
+    let mark = match (tree.can_open(row), tree.is_open(row.node)) {
+        (true, true) => "▾ ",
+        (true, false) => "▸ ",
+        (false, _) => "  ",
+    };
+    x = put(buffer, area, x, area.y, mark, theme.style(Role::Dim));
+    let room = usize::from(area.right().saturating_sub(x));
+    let found = tree.found.as_ref();
+    let is_match = |item: &Item| !row.is_own && found.is_some_and(|found| found.matches(item.place));
+    if row.is_own {
+        put(buffer, area, x, area.y, &fit("(here)", room), theme.style(Role::Dim));
+        return;
+    }
+    let chain: Vec<&Item> = (row.node..=tree.last_of(row)).filter_map(|node| outline.get(node)).collect();
+    draw_chain(buffer, Rect { x, width: room as u16, ..area }, &chain, names, is_match, theme);
+}
+
+/// A chain of calls: of what does not fit, the end says most.
+fn draw_chain(
+    buffer: &mut Buffer,
+    area: Rect,
+    chain: &[&Item],
+    names: Names<'_>,
+    is_match: impl Fn(&Item) -> bool,
+    theme: &Theme,
+) {
+    use unicode_width::UnicodeWidthStr;
+    let mut room = usize::from(area.width);
+    // From the end, as many as fit whole, and the last one in any case.
+    let mut parts: Vec<(String, bool)> = Vec::new();
+    for (number, item) in chain.iter().rev().enumerate() {
+        let name = names.short(item.place);
+        let width = name.width() + if number == 0 { 0 } else { 3 };
+        // What is left out leaves a mark.
+        let keep = if number + 1 == chain.len() { 0 } else { 4 };
+        if number > 0 && width + keep > room {
+            break;
+        }
+        let is_last_chance = number == 0;
+        let name = if is_last_chance { fit_end(&name, room.saturating_sub(keep).max(4)) } else { name };
+        room = room.saturating_sub(width);
+        parts.push((name, is_match(item)));
+    }
+    let mut x = area.x;
+    let dim = theme.style(Role::Dim);
+    let hidden = chain.len() - parts.len();
+    if hidden > 0 {
+        let has_match = chain.iter().take(hidden).any(|item| is_match(item));
+        let style = if has_match { theme.style(Role::Match) } else { dim };
+        x = put(buffer, area, x, area.y, "… › ", style);
+    }
+    for (number, (name, is_match)) in parts.iter().rev().enumerate() {
+        if number > 0 {
+            x = put(buffer, area, x, area.y, " › ", dim);
+        }
+        // The last call is where it happens; those on the way there stand back.
+        let is_last = number + 1 == parts.len();
+        let style = match (is_match, is_last) {
+            (true, _) => theme.style(Role::Match),
+            (false, true) => theme.style(Role::Text),
+            (false, false) => dim.remove_modifier(Modifier::BOLD),
+        };
+        x = put(buffer, area, x, area.y, name, style);
+    }
+}
+
+fn indent(depth: u32) -> String {
+    if depth <= DEEPEST {
+        return "  ".repeat(depth as usize);
+    }
+    let number = format!("{depth} ");
+    format!("{number:>width$}", width = DEEPEST as usize * 2)
+}
