@@ -534,8 +534,12 @@ impl App {
             return Reply::Nothing;
         }
         // What changes the view, or how it shows things, is for both panes if they are linked.
+        let is_jump = matches!(
+            action,
+            Action::Peak | Action::NextOom | Action::PreviousOom | Action::End | Action::First | Action::Last
+        );
         let is_for_both = matches!(action, Action::Internal | Action::Invert | Action::Info)
-            || (view == View::Timeline && action == Action::Enter);
+            || (view == View::Timeline && (is_jump || action == Action::Enter));
         let active = self.active;
         let linked = self.is_linked;
         let mut reply = Reply::Nothing;
@@ -547,7 +551,10 @@ impl App {
                 }
             }
         }
-        self.follow();
+        // The peak of the one is rarely that of the other: each goes to its own.
+        if !is_jump {
+            self.follow();
+        }
         reply
     }
 

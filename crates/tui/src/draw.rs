@@ -137,7 +137,7 @@ fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
     let loading = loading_words(app);
     let room = usize::from(area.width).saturating_sub(x as usize + verdict.width() + devices.width() + 6);
     let title = if app.is_compare() { "compare".into() } else { pane.doc.title() };
-    x = put(buffer, area, x, area.y, &fit_end(&title, room), theme.style(Role::Title));
+    x = put(buffer, area, x, area.y, &fit(&title, room), theme.style(Role::Title));
     x = put(buffer, area, x, area.y, &format!("  {devices}"), dim);
     if !app.has_tabs() {
         x = put(buffer, area, x, area.y, &format!("  {}", app.view().name()), theme.style(Role::Accent));

@@ -30,13 +30,6 @@ pub(crate) struct Item {
     pub(crate) path: u64,
 }
 
-impl Item {
-    /// Bytes more than before.
-    pub(crate) fn change(&self) -> i64 {
-        signed(self.now.bytes) - signed(self.before.bytes)
-    }
-}
-
 pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
@@ -100,10 +93,6 @@ impl Outline {
             }
         }
         (Self { items }, numbers)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.items.len()
     }
 
     pub(crate) fn get(&self, node: NodeId) -> Option<&Item> {

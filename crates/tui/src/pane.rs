@@ -60,7 +60,6 @@ pub(crate) struct Pane {
     pub(crate) glance: Option<Glance>,
     /// What the flame graph has under its cursor.
     pub(crate) flame_at: NodeId,
-    pub(crate) flame_top: u32,
     pub(crate) allocations: Allocations,
     pub(crate) segments: Segments,
     pub(crate) events: Events,
@@ -97,7 +96,6 @@ impl Pane {
             sources: Sources::default(),
             glance: None,
             flame_at: 0,
-            flame_top: 0,
             allocations: Allocations::default(),
             segments: Segments::default(),
             events: Events::default(),

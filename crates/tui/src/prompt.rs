@@ -59,7 +59,8 @@ impl App {
         match key.code {
             KeyCode::Esc => {
                 if prompt.kind == Kind::Search {
-                    self.search("");
+                    // Nothing is always found.
+                    let _ = self.search("");
                 }
                 return;
             }

@@ -186,7 +186,7 @@ fn draw_levels(buffer: &mut Buffer, area: Rect, left: u16, floor: i64, top: i64,
     }
     let dim = theme.style(Role::Dim);
     let labels = Rect { x: left, width: room, ..area };
-    let step = round_step((top - floor) as f64 / f64::from((area.height / 3).clamp(1, 7)), 2.0);
+    let step = round_step((top - floor) as f64 / f64::from((area.height * 2 / 5).clamp(1, 7)), 2.0);
     let first = (floor as f64 / step).ceil() as i64;
     let mut last_row = None;
     for number in first..first + 16 {
@@ -318,7 +318,7 @@ fn draw_lanes(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
                 .take(usize::from(row.width) - x)
                 .take_while(|column| span_of(column.from, column.to) == Some(span))
                 .count();
-            let name = printable(subject.snapshot().text(index.spans[span].name));
+            let name = phase_name(subject.snapshot().text(index.spans[span].name));
             let mut style = theme.of_name(&name);
             if theme.colours == Colours::None {
                 style = Style::new().add_modifier(Modifier::UNDERLINED);
@@ -330,6 +330,12 @@ fn draw_lanes(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
             x += run.max(1);
         }
     }
+}
+
+/// The name of a phase: PyTorch's examples write `## backward ##`.
+fn phase_name(name: &str) -> String {
+    let short = name.trim_matches(['#', ' ']);
+    printable(if short.is_empty() { name } else { short })
 }
 
 /// The gravest finding, in one line.

@@ -28,8 +28,9 @@ impl Side<'_> {
         CallTree::new(self.subject.snapshot(), &live.weights, direction, keep)
     }
 
-    fn name(&self) -> String {
-        format!("{} {}", self.subject.doc.title(), self.subject.moment_name(self.at))
+    fn name(&self, is_one_file: bool) -> String {
+        let moment = self.subject.moment_name(self.at);
+        if is_one_file { moment } else { format!("{} {moment}", self.subject.doc.title()) }
     }
 
     fn key(&self) -> (std::path::PathBuf, usize, Moment) {
@@ -64,7 +65,8 @@ impl Diff {
             let diff = DiffTree::new((before.subject.snapshot(), &a), (after.subject.snapshot(), &b));
             self.tree.replace(Outline::of_diff(&diff));
             self.lines = diff.lines;
-            self.names = [before.name(), after.name()];
+            let is_one_file = std::ptr::eq(before.subject.doc, after.subject.doc);
+            self.names = [before, after].map(|side| side.name(is_one_file));
             self.totals = [before, after].map(|side| side.subject.replay().counters(side.at).requested);
             self.made_for = Some(key);
         }

@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::Moment;
-use vramscope_snapshot::{Action as Did, StackId};
+use vramscope_snapshot::{Action as Did, EventIdx, StackId};
 
 use super::{put, row_of};
 use crate::document::Subject;
@@ -122,6 +122,16 @@ impl Events {
     }
 }
 
+/// Where an event is from: its own stack, or that of the block that it is about.
+fn place_of(subject: Subject<'_>, row: usize, stack: StackId, addr: u64) -> String {
+    let of_block = || {
+        let index = subject.replay().allocation_of(EventIdx::from_index(row))?;
+        Some(subject.replay().allocation(index).stack)
+    };
+    let stack = Some(stack).filter(|stack| stack.has_frames()).or_else(of_block).unwrap_or(stack);
+    if stack == StackId::ABSENT { format!("{addr:#x}") } else { subject.place(stack) }
+}
+
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     let (view, subject) = (&pane.events, pane.subject());
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
@@ -173,8 +183,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let x = put(buffer, line, line.x, line.y, &numbers, theme.style(role));
         let place = match event.action {
             Did::Oom => format!("{} free on the device", bytes(event.addr)),
-            _ if event.stack.has_frames() => subject.place(event.stack),
-            _ => format!("{:#x}", event.addr),
+            _ => place_of(subject, number, event.stack, event.addr),
         };
         let room = usize::from(line.right().saturating_sub(x));
         put(buffer, line, x, line.y, &fit(&place, room), if role == Role::Dim { dim } else { text });

@@ -36,7 +36,7 @@ pub(crate) fn rows(view: View, is_compare: bool, typed: &str) -> Vec<(String, St
 }
 
 pub(crate) fn draw(buffer: &mut Buffer, screen: Rect, help: &Help, rows: &[(String, String)], theme: &Theme) {
-    let width = screen.width.min(78);
+    let width = screen.width.min(96);
     let area = Rect { x: screen.x + (screen.width - width) / 2, width, ..screen };
     for y in area.top()..area.bottom() {
         for x in area.left()..area.right() {

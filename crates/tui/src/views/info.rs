@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::{AllocIdx, Moment, Place, user_frame};
-use vramscope_snapshot::{Frame, StackId};
+use vramscope_snapshot::Frame;
 
 use super::{Names, put, row_of};
 use crate::document::Subject;
@@ -200,13 +200,8 @@ fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str
     facts
 }
 
-/// Whether a stack has anything to show.
-pub(crate) fn is_known(stack: StackId) -> bool {
-    stack.has_frames()
-}
-
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, info: &Info, theme: &Theme) {
-    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let dim = theme.style(Role::Dim);
     let is_beside = area.x > 0;
     // A hairline between, and nothing else.
     if is_beside {
@@ -230,7 +225,6 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, info: &Info, theme: &Theme) 
         draw_facts(buffer, Rect { width: left.width.saturating_sub(1), ..left }, info, theme);
         draw_stack(buffer, Rect { x: left.right(), width: inner.width - left.width, ..inner }, info, theme);
     }
-    let _ = text;
 }
 
 /// The facts and the source; returns the rows that they take.

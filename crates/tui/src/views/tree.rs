@@ -104,14 +104,14 @@ pub(crate) fn draw_rows(
 ) {
     let is_narrow = area.width < 60;
     let header = match columns {
-        Columns::Live if is_narrow => format!("{:>10} {:>5}  calls", "bytes", "total"),
-        Columns::Live => format!("{:>10}  {:>5}  {:>5}  {:>7}  calls", "bytes", "paren", "total", "count"),
+        Columns::Live if is_narrow => format!("{:>10} {:>5}  calls", "bytes", "%tot"),
+        Columns::Live => format!("{:>10}  {:>5}  {:>5}  {:>7}  calls", "bytes", "%par", "%tot", "count"),
         Columns::Diff if is_narrow => format!("{:>11}  calls", "change"),
         Columns::Diff => {
             format!("{:>11}  {:>10}  {:>10}  {:>7}  calls", "change", "before", "after", "count")
         }
     };
-    put(buffer, area, area.x, area.y, &header.replace("paren ", "paren"), theme.style(Role::Dim));
+    put(buffer, area, area.x, area.y, &header, theme.style(Role::Dim));
     let list = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
     if tree.rows.is_empty() {
         put(buffer, list, list.x + 2, list.y, "nothing is live here", theme.style(Role::Dim));
