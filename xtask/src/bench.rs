@@ -9,6 +9,7 @@ use clap::{Subcommand, ValueEnum};
 
 use crate::generate;
 use crate::measure::{Measurement, Stage};
+use crate::tui;
 
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
@@ -19,6 +20,14 @@ pub(crate) enum BenchCommand {
         /// Runs of each; the best counts
         #[arg(long, default_value_t = 5)]
         runs: u32,
+    },
+    /// Keys of the terminal UI: the time of the processor for the change and the drawing
+    Tui {
+        /// A snapshot; without one, a generated one of --events
+        file: Option<PathBuf>,
+        /// Events of the generated snapshot
+        #[arg(long, default_value_t = 10_000_000)]
+        events: u64,
     },
     /// How the cost grows: synthetic files of more and more events
     Scale {
@@ -31,6 +40,7 @@ pub(crate) enum BenchCommand {
 pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<()> {
     match command {
         BenchCommand::Read { file, runs } => read(file, *runs),
+        BenchCommand::Tui { file, events } => tui::run(file.as_deref(), *events),
         BenchCommand::Scale { events } => scale(events),
     }
 }

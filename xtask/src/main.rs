@@ -6,6 +6,7 @@ mod generate;
 mod measure;
 mod process;
 mod tables;
+mod tui;
 mod wasm;
 
 use std::alloc::System;

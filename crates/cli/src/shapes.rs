@@ -28,12 +28,8 @@ pub(crate) struct ShapesArgs {
     /// Sizes in bytes, or with a unit
     #[arg(required = true, value_name = "BYTES", value_parser = parse_bytes)]
     sizes: Vec<u64>,
-    /// Dimensions of the model and the run, e.g. hidden=4096,batch=4
-    #[arg(long, value_name = "DIMS", required_unless_present = "config")]
-    dims: Option<String>,
-    /// The model's config.json
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    model: ModelArgs,
     /// Names of files and functions that allocate it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     stack: String,
@@ -45,15 +41,34 @@ pub(crate) struct ShapesArgs {
     json: bool,
 }
 
+/// What is known of the model.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// Dimensions of the model and the run, e.g. hidden=4096,batch=4: they explain sizes as tensors
+    #[arg(long, value_name = "DIMS")]
+    dims: Option<String>,
+    /// The model's config.json
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ModelArgs {
+    /// The dimensions; the default if none is given.
+    pub(crate) fn dims(&self) -> anyhow::Result<Dims> {
+        let mut dims = match &self.config {
+            None => Dims::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+                Dims::from_config(&text).with_context(|| path.display().to_string())?
+            }
+        };
+        dims.set_flags(self.dims.as_deref().unwrap_or_default())?;
+        Ok(dims)
+    }
+}
+
 pub(crate) fn run(args: &ShapesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let mut dims = match &args.config {
-        None => Dims::default(),
-        Some(path) => {
-            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            Dims::from_config(&text).with_context(|| path.display().to_string())?
-        }
-    };
-    dims.set_flags(args.dims.as_deref().unwrap_or_default())?;
+    let dims = args.model.dims()?;
     if dims == Dims::default() {
         bail!("no dimension is given: try --dims hidden=4096,batch=4,seq=2048");
     }

@@ -11,6 +11,7 @@ use vramscope_tui::{Colours, Ground, Options, Theme};
 
 use crate::args::{Args, CacheArgs, OutputArgs, Sources, SummaryArgs};
 use crate::filter::FilterArgs;
+use crate::shapes::ModelArgs;
 use crate::style::ColorChoice;
 use crate::summary;
 
@@ -39,6 +40,8 @@ pub(crate) struct TuiArgs {
     /// Colours for a dark or a light terminal (default: as COLORFGBG or VRAMSCOPE_THEME says, else dark)
     #[arg(long, value_enum, help_heading = "Terminal UI")]
     theme: Option<ThemeArg>,
+    #[command(flatten)]
+    model: ModelArgs,
     #[command(flatten)]
     cache: CacheArgs,
 }
@@ -101,7 +104,13 @@ pub(crate) fn run(args: &TuiArgs, color: ColorChoice) -> anyhow::Result<ExitCode
         Some(ThemeArg::Light) => Ground::Light,
         None => theme.ground,
     };
-    let options =
-        Options { inputs, compare: args.compare, theme, mouse: !args.no_mouse, cache: args.cache.cache() };
+    let options = Options {
+        inputs,
+        compare: args.compare,
+        theme,
+        mouse: !args.no_mouse,
+        dims: args.model.dims()?,
+        cache: args.cache.cache(),
+    };
     Ok(ExitCode::from(vramscope_tui::run(options)?))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
 use vramscope_analysis::Moment;
+use vramscope_analysis::shapes::{Dims, Shapes};
 use vramscope_files::Input;
 
 use crate::document::{Document, Subject};
@@ -14,6 +15,7 @@ use crate::load::{Job, News, Purpose, Tracker};
 use crate::pane::{Pane, Reply, act_in_tree};
 use crate::prompt::{Kind, Prompt};
 use crate::theme::{Ground, Theme};
+use crate::views::Shape;
 use crate::views::diff::{Diff, Side};
 use crate::views::help::{self, Help};
 use crate::views::ranks::{Figures, Progress, Ranks};
@@ -80,6 +82,7 @@ pub struct App {
     /// Why nothing is shown.
     pub(crate) failure: Option<String>,
     effects: Vec<Effect>,
+    shapes: Option<Arc<Shapes>>,
 }
 
 /// Lines of the screen that are not for views, at the least.
@@ -105,12 +108,20 @@ impl App {
             loading: Vec::new(),
             failure: None,
             effects: Vec::new(),
+            shapes: None,
         };
         app.load(0, Purpose::Show);
         if compare {
             app.load(1, Purpose::Beside);
         }
         app
+    }
+
+    /// Lets allocations be explained as tensors of a model.
+    #[must_use]
+    pub fn with_dims(mut self, dims: &Dims) -> Self {
+        self.shapes = (*dims != Dims::default()).then(|| Arc::new(Shapes::new(dims)));
+        self
     }
 
     /// What the terminal is to do, in order.
@@ -149,18 +160,26 @@ impl App {
                     return;
                 }
                 match result {
-                    Ok(document) => self.show(job.row, job.purpose, Arc::new(*document)),
+                    Ok(document) if document.is_empty() => {
+                        let path = job.input.path.display();
+                        self.fail(job.row, format!("{path}: nothing was allocated while recording"));
+                    }
+                    Ok(mut document) => {
+                        document.shapes.clone_from(&self.shapes);
+                        self.show(job.row, job.purpose, Arc::new(*document));
+                    }
                     Err(why) => self.fail(job.row, why),
                 }
             }
             News::Ranked(row, result) => {
                 if let Some(row) = self.ranks.rows.get_mut(row) {
                     row.progress = match result {
-                        Ok(Some(figures)) => Progress::Known(figures),
+                        Ok(Some(figures)) => Progress::Known(Box::new(figures)),
                         Ok(None) => Progress::Failed("nothing was allocated while recording".into()),
                         Err(why) => Progress::Failed(why),
                     };
                 }
+                self.ranks.compare();
             }
         }
         self.refresh();
@@ -184,7 +203,7 @@ impl App {
     fn show(&mut self, row: usize, purpose: Purpose, document: Arc<Document>) {
         let is_first = self.panes.is_empty();
         if let (Some(figures), Some(row)) = (Figures::new(&document.opened), self.ranks.rows.get_mut(row)) {
-            row.progress = Progress::Known(figures);
+            row.progress = Progress::Known(Box::new(figures));
         }
         let pane = Pane::new(document);
         match purpose {
@@ -195,7 +214,7 @@ impl App {
                 self.shown.push(row);
                 self.leave_whole_screen_views();
             }
-            Purpose::Show if !is_first && !(self.starts_with_two && self.panes.len() == 1) => {
+            Purpose::Show if !is_first && (!self.starts_with_two || self.panes.len() > 1) => {
                 self.panes[self.active] = pane;
                 self.shown[self.active] = row;
             }
@@ -209,6 +228,7 @@ impl App {
                 self.shown.push(row);
             }
         }
+        self.ranks.compare();
         let waiting = |row: &usize| matches!(self.ranks.rows[*row].progress, Progress::Waiting);
         let others: Vec<_> = (0..self.ranks.rows.len()).filter(waiting).collect();
         if is_first && !self.starts_with_two && !others.is_empty() {
@@ -238,6 +258,11 @@ impl App {
     /// Gives every pane its place.
     fn layout(&mut self) {
         let body = self.body();
+        let shape =
+            self.panes.iter().map(|pane| Shape::new(pane.subject())).fold(Shape::default(), Shape::or);
+        for pane in &mut self.panes {
+            pane.shape = shape;
+        }
         if self.panes.len() < 2 {
             for pane in &mut self.panes {
                 pane.area = body;
@@ -272,7 +297,7 @@ impl App {
         }
         let height = usize::from(self.body().height);
         match self.view() {
-            View::Ranks => self.ranks.refresh(height.saturating_sub(3)),
+            View::Ranks => self.ranks.refresh(height.saturating_sub(7)),
             View::Diff => {
                 if let Some(((doc_a, device_a, at_a), (doc_b, device_b, at_b))) = self.compared() {
                     let before = Side { subject: Subject { doc: &doc_a, device: device_a }, at: at_a };
@@ -287,7 +312,7 @@ impl App {
     /// Works out what may take longer than a key should, once nothing else is to be done. Says whether anything
     /// changed.
     pub fn settle(&mut self) -> bool {
-        self.panes.iter_mut().fold(false, |changed, pane| pane.settle() || changed)
+        self.panes.iter_mut().map(Pane::settle).filter(|changed| *changed).count() > 0
     }
 
     /// The two sides of a comparison: two panes, or the marked moment and the one that is shown.
@@ -407,7 +432,7 @@ impl App {
                     Some(format!("colours for a {} terminal", if light { "light" } else { "dark" }));
             }
             Action::NextPane | Action::PreviousPane => {
-                self.active = (self.active + 1) % self.panes.len().max(1)
+                self.active = (self.active + 1) % self.panes.len().max(1);
             }
             Action::Split => {
                 self.split = if self.split == Split::Columns { Split::Rows } else { Split::Columns };
@@ -559,7 +584,7 @@ impl App {
     }
 
     /// Lets the other pane follow, if the two are linked.
-    fn follow(&mut self) {
+    pub(crate) fn follow(&mut self) {
         if !self.is_linked {
             return;
         }

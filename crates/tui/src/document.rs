@@ -1,8 +1,13 @@
 //! An opened file with the indices that drawing needs, made once when it is loaded.
 
-use vramscope_analysis::{Moment, Replay, Span, Times, is_internal, spans, text};
+use std::sync::Arc;
+
+use vramscope_analysis::categories::{Categories, Rules, classify};
+use vramscope_analysis::pools::Pools;
+use vramscope_analysis::shapes::Shapes;
+use vramscope_analysis::{Moment, Replay, Span, Times, is_internal, is_internal_phase, spans, text};
 use vramscope_files::Opened;
-use vramscope_snapshot::{Action, DeviceId, EventTable, FrameId, Snapshot, StackId};
+use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, FrameId, Snapshot, StackId};
 
 use crate::insight::{Insight, insights};
 
@@ -21,6 +26,14 @@ pub(crate) struct Mark {
     pub(crate) kind: MarkKind,
 }
 
+/// The most that a process could hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capacity {
+    pub(crate) bytes: i64,
+    /// Whether it is a limit that the program set; it is below `bytes` then.
+    pub(crate) is_limit: bool,
+}
+
 /// The indices of one device.
 #[derive(Debug)]
 pub(crate) struct Device {
@@ -31,8 +44,11 @@ pub(crate) struct Device {
     pub(crate) lanes: Vec<Vec<usize>>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) insights: Vec<Insight>,
-    /// The most that this process could have held, where a failed allocation tells.
-    pub(crate) capacity: Option<i64>,
+    /// Private pools over time.
+    pub(crate) pools: Pools,
+    pub(crate) categories: Categories,
+    /// The most that this process could hold, where a failed allocation tells.
+    pub(crate) capacity: Option<Capacity>,
 }
 
 /// An opened file.
@@ -42,6 +58,8 @@ pub struct Document {
     devices: Vec<Device>,
     /// For each frame whether it is PyTorch's or CPython's.
     internal: Vec<bool>,
+    /// What byte counts may be, if the dimensions of the model are known.
+    pub(crate) shapes: Option<Arc<Shapes>>,
 }
 
 impl Document {
@@ -55,7 +73,7 @@ impl Document {
                 is_internal(snapshot.text(frame.name), snapshot.text(frame.file))
             })
             .collect();
-        Self { opened, devices, internal }
+        Self { opened, devices, internal, shapes: None }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -90,7 +108,11 @@ impl Device {
         let spans = spans(snapshot, replay.device());
         let mut lanes: Vec<Vec<usize>> = Vec::new();
         for (row, span) in spans.iter().enumerate() {
-            let depth = (span.depth as usize).min(MOST_LANES - 1);
+            // What PyTorch marks by itself can be searched for, and is not drawn.
+            if is_internal_phase(snapshot.text(span.name)) {
+                continue;
+            }
+            let depth = ((span.lane + span.depth) as usize).min(MOST_LANES - 1);
             lanes.resize_with(lanes.len().max(depth + 1), Vec::new);
             // Of spans that overlap although none lies in the other, the first is drawn.
             let free = lanes[depth].last().is_none_or(|&last| spans[last].to <= span.from);
@@ -109,16 +131,21 @@ impl Device {
             .iter()
             .enumerate()
             .filter_map(|(row, &action)| Some(Mark { at: Moment(row as u32 + 1), kind: kind(action)? }));
-        let capacity = replay.ooms().iter().map(|oom| {
-            let free = i64::try_from(oom.device_free).unwrap_or(i64::MAX);
-            replay.counters(Moment::after(oom.event)).reserved.saturating_add(free)
+        let capacity = replay.ooms().last().map(|oom| {
+            let reserved = replay.counters(Moment::after(oom.event)).reserved;
+            // With room on the device, a limit was in force: somewhere below what would have been reserved.
+            let is_limit = oom.device_free >= oom.requested;
+            let more = if is_limit { oom.requested } else { oom.device_free };
+            Capacity { bytes: reserved.saturating_add(i64::try_from(more).unwrap_or(i64::MAX)), is_limit }
         });
         Self {
             times: Times::new(events),
             lanes,
             marks: marks.collect(),
             insights: insights(snapshot, replay, &spans),
-            capacity: capacity.max(),
+            pools: Pools::private(snapshot, replay),
+            categories: classify(replay, snapshot, &Rules::default()),
+            capacity,
             spans,
         }
     }
@@ -153,7 +180,7 @@ impl<'a> Subject<'a> {
 
     /// The time of a moment: that of the event it follows, or of the first event.
     pub(crate) fn time(self, at: Moment) -> Option<i64> {
-        self.events().time_us(at.event().map_or(0, |event| event.index()))
+        self.events().time_us(at.event().map_or(0, EventIdx::index))
     }
 
     /// Seconds since the first event.

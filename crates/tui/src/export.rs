@@ -50,7 +50,7 @@ pub(crate) fn json(app: &App) -> Value {
         }
         View::Insights => {
             let row = |insight: &crate::insight::Insight| {
-                json!({"what": insight.what, "bytes": insight.bytes, "advice": insight.advice,
+                json!({"kind": insight.kind, "severity": insight.severity.name(), "what": insight.what, "bytes": insight.bytes, "advice": insight.advice,
                     "event": insight.at.event().map(|event| event.0)})
             };
             json!({"rows": subject.index().insights.iter().map(row).collect::<Vec<_>>()})
@@ -59,7 +59,7 @@ pub(crate) fn json(app: &App) -> Value {
             let row = |row: &crate::views::ranks::Row| match &row.progress {
                 Progress::Known(figures) => {
                     json!({"path": row.title(), "device": figures.device.0, "events": figures.events,
-                    "peak": figures.peak, "end": figures.end, "reserved_peak": figures.reserved, "gap": figures.gap,
+                    "peak": figures.digest.peak, "end": figures.digest.end, "reserved_peak": figures.digest.reserved_peak, "gap": figures.digest.gap,
                     "oom": figures.ooms, "verdict": figures.verdict})
                 }
                 Progress::Failed(why) => json!({"path": row.title(), "error": why}),

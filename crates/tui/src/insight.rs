@@ -1,90 +1,68 @@
-//! What looks wrong, as the list shows it.
+//! What looks wrong, as the list shows it: the findings of the analysis, with their numbers in words.
 
-use vramscope_analysis::{Moment, Replay, Span, gap, growth};
+use vramscope_analysis::{
+    Amount, Counter, Finding, Kind, Line, Moment, Replay, Severity, Span, insights as findings,
+};
 use vramscope_snapshot::Snapshot;
 
-use crate::words::{bytes, frame, plural, signed};
-
-/// How grave it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Gravity {
-    High,
-    Medium,
-    Low,
-}
+use crate::words::{bytes, count, duration, line, printable};
 
 /// One finding.
 #[derive(Clone, Debug)]
 pub(crate) struct Insight {
-    pub(crate) gravity: Gravity,
+    pub(crate) severity: Severity,
+    pub(crate) kind: &'static str,
     pub(crate) bytes: u64,
-    /// Where to look.
+    /// Where to look: the highest moment of what it is about.
     pub(crate) at: Moment,
     pub(crate) what: String,
+    /// What it rests on, by name.
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) advice: String,
+    /// The line that it is about.
+    pub(crate) line: Option<Line>,
+    /// Whether the map of segments shows it, rather than the tree.
+    pub(crate) is_of_segments: bool,
 }
 
-/// Everything that looks wrong on a device, gravest first.
-pub(crate) fn insights(snapshot: &Snapshot, replay: &Replay, _spans: &[Span]) -> Vec<Insight> {
-    let mut found = Vec::new();
-    for oom in replay.ooms().iter().take(20) {
-        let at = Moment::after(oom.event);
-        let state = replay.state(at);
-        let free: u64 = state.holes.iter().map(|hole| hole.size).sum();
-        found.push(Insight {
-            gravity: Gravity::High,
-            bytes: oom.requested,
-            at,
-            what: format!(
-                "Out of memory at event {}: {} asked, {} free on the device",
-                vramscope_analysis::units::count(oom.event.0),
-                bytes(oom.requested),
-                bytes(oom.device_free)
-            ),
-            facts: vec![
-                ("requested".into(), signed(state.counters.requested)),
-                ("reserved".into(), signed(state.counters.reserved)),
-                ("free in holes".into(), bytes(free)),
-                ("largest hole".into(), bytes(state.largest_hole())),
-            ],
-            advice: if free >= oom.requested {
-                "Try expandable_segments:True: what was free would have been enough, in one piece".into()
-            } else {
-                "Hold less at this moment: the tree says what was live".into()
-            },
-        });
+/// Everything that looks wrong on a device, worst first.
+pub(crate) fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Vec<Insight> {
+    findings(snapshot, replay, spans, &bytes).into_iter().map(|finding| insight(replay, finding)).collect()
+}
+
+fn insight(replay: &Replay, finding: Finding) -> Insight {
+    let (from, to) = finding.when;
+    let mut facts: Vec<(String, String)> = Vec::new();
+    if let Some(place) = &finding.site.line {
+        facts.push(("line".into(), line(place)));
     }
-    if let Some(growth) = growth(snapshot, replay) {
-        let at = replay.end();
-        found.push(Insight {
-            gravity: Gravity::High,
-            bytes: growth.bytes,
-            at,
-            what: format!(
-                "Memory grows by {} with each {:?}",
-                bytes(growth.bytes_per_step),
-                snapshot.text(growth.phase)
-            ),
-            facts: growth.lines.iter().take(5).map(|&(line, n)| (bytes(n), frame(snapshot, line))).collect(),
-            advice: format!(
-                "Detach what is kept from step to step: {}",
-                plural(growth.repetitions, "repetition")
-            ),
-        });
+    for evidence in &finding.evidence {
+        let value = match &evidence.value {
+            Amount::Bytes(n) => bytes(*n),
+            Amount::Count(n) => count(*n),
+            Amount::Share(share) => format!("{:.1}%", share * 100.0),
+            Amount::Micros(us) => duration(i64::try_from(*us).unwrap_or(i64::MAX)),
+            Amount::Text(text) => printable(text),
+        };
+        let value = match &evidence.place {
+            Some(place) => format!("{value}  {}", printable(place)),
+            None => value,
+        };
+        facts.push((evidence.name.replace('_', " "), value));
     }
-    let peak = replay.peak(vramscope_analysis::Counter::Reserved);
-    let gap = gap(snapshot, replay, &replay.state(peak.at));
-    let (cause, most) = gap.parts()[0];
-    if most >= 64 << 20 && most as f64 >= peak.bytes.max(0) as f64 * 0.15 {
-        found.push(Insight {
-            gravity: Gravity::Medium,
-            bytes: most,
-            at: peak.at,
-            what: format!("{} of what is reserved is not requested: {cause}", bytes(most)),
-            facts: gap.parts().iter().map(|&(cause, n)| (cause.replace('_', " "), bytes(n))).collect(),
-            advice: "Look at the segments at this moment".into(),
-        });
+    let is_of_segments = matches!(
+        finding.kind,
+        Kind::Fragmentation | Kind::Cached | Kind::PrivatePool | Kind::Unsplit | Kind::Retries
+    );
+    Insight {
+        is_of_segments,
+        line: finding.site.line,
+        severity: finding.severity,
+        kind: finding.kind.name(),
+        bytes: finding.bytes,
+        at: replay.highest(Counter::Requested, from, to.max(from)),
+        what: printable(&finding.what),
+        facts,
+        advice: printable(&finding.advice),
     }
-    found
 }

@@ -24,14 +24,15 @@ mod theme;
 mod views;
 mod words;
 
+use vramscope_analysis::shapes::Dims;
 use vramscope_files::{Cache, Input};
 
 pub use app::{App, Effect};
 pub use document::Document;
 pub use draw::draw;
 pub use load::{Job, News, Purpose, Tracker};
-pub use views::ranks::Figures;
 pub use theme::{Colours, Ground, Theme};
+pub use views::ranks::Figures;
 
 /// How the program starts.
 #[derive(Debug)]
@@ -44,12 +45,14 @@ pub struct Options {
     pub theme: Theme,
     /// Whether to take the mouse.
     pub mouse: bool,
+    /// The dimensions of the model, as far as they are known: they explain byte counts as tensors.
+    pub dims: Dims,
     /// What was read before.
     pub cache: Option<Cache>,
 }
 
 /// Runs the terminal UI until the user leaves it; returns the exit code.
 pub fn run(options: Options) -> std::io::Result<u8> {
-    let Options { inputs, compare, theme, mouse, cache } = options;
-    terminal::run(App::new(inputs, compare, theme, mouse), cache.as_ref())
+    let Options { inputs, compare, theme, mouse, dims, cache } = options;
+    terminal::run(App::new(inputs, compare, theme, mouse).with_dims(&dims), cache.as_ref())
 }

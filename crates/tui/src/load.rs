@@ -85,16 +85,7 @@ pub(crate) fn load(job: Job, cache: Option<Cache>, news: Sender<News>) {
     thread::spawn(move || {
         let result = open(&job.input, cache.as_ref(), job.tracker.as_ref());
         let result = match result {
-            Ok(opened) => {
-                let document = Box::new(Document::new(opened));
-                match document.is_empty() {
-                    true => Err(format!(
-                        "{}: nothing was allocated on any device while recording",
-                        job.input.path.display()
-                    )),
-                    false => Ok(document),
-                }
-            }
+            Ok(opened) => Ok(Box::new(Document::new(opened))),
             Err(error) => Err(error.to_string()),
         };
         // Nobody listens any more if the program has ended.

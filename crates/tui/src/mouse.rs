@@ -61,7 +61,7 @@ impl App {
     /// A click on a column puts the cursor there; a click on the cursor opens it.
     fn click_chart(&mut self, at: Position) {
         let Some(pane) = self.panes.get_mut(self.active) else { return };
-        let chart = timeline_layout(pane.area, pane.subject()).chart;
+        let chart = timeline_layout(pane.area, pane.shape).chart;
         if !chart.contains(at) {
             return;
         }
@@ -75,7 +75,7 @@ impl App {
 
     fn drag(&mut self, at: Position) {
         let Some(pane) = self.panes.get_mut(self.active) else { return };
-        let chart = timeline_layout(pane.area, pane.subject()).chart;
+        let chart = timeline_layout(pane.area, pane.shape).chart;
         if chart.contains(at) {
             pane.timeline.point((at.x - chart.x).into(), chart.width.into());
         }
@@ -104,7 +104,7 @@ impl App {
             let Some(pane) = self.panes.get_mut(hit) else { return };
             let doc = std::sync::Arc::clone(&pane.doc);
             let subject = crate::document::Subject { doc: &doc, device: pane.device };
-            let chart = timeline_layout(pane.area, subject).chart;
+            let chart = timeline_layout(pane.area, pane.shape).chart;
             let column = usize::from(at.x.saturating_sub(chart.x).min(chart.width.saturating_sub(1)));
             let factor = if towards < 0 { 0.8 } else { 1.25 };
             pane.timeline.zoom_at(subject, column, chart.width.into(), factor);

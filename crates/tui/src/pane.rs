@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ratatui::layout::Rect;
-use vramscope_analysis::{AllocIdx, Direction, Moment};
-use vramscope_snapshot::StackId;
+use vramscope_analysis::{AllocIdx, Direction, Line, Moment};
+use vramscope_snapshot::{FrameId, StackId};
 
 use crate::branches::{Branches, Towards};
 use crate::document::{Document, Subject};
@@ -19,7 +19,7 @@ use crate::views::info::{Info, Sources};
 use crate::views::pools::Pools;
 use crate::views::segments::Segments;
 use crate::views::timeline::{Timeline, next_oom};
-use crate::views::{insights, timeline_layout};
+use crate::views::{Shape, insights, timeline_layout};
 
 /// What a pane asks of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,7 @@ pub(crate) struct Pane {
     came_from: Vec<View>,
     /// Where it is drawn.
     pub(crate) area: Rect,
+    pub(crate) shape: Shape,
     pub(crate) timeline: Timeline,
     /// The moment that the views of a moment show.
     pub(crate) at: Moment,
@@ -55,6 +56,8 @@ pub(crate) struct Pane {
     /// What the tree was made with.
     tree_is: Option<(bool, bool)>,
     members: Option<Members>,
+    /// Whether to go to what was looked for, once the tree is made.
+    wants_match: bool,
     pub(crate) info: Option<Info>,
     sources: Sources,
     pub(crate) glance: Option<Glance>,
@@ -81,6 +84,7 @@ impl Pane {
             view: View::Timeline,
             came_from: Vec::new(),
             area: Rect::default(),
+            shape: Shape::default(),
             mark: None,
             phase: None,
             hide_internal: true,
@@ -92,6 +96,7 @@ impl Pane {
             ends: Ends::default(),
             tree_is: None,
             members: None,
+            wants_match: false,
             info: None,
             sources: Sources::default(),
             glance: None,
@@ -110,7 +115,7 @@ impl Pane {
 
     /// Columns of the chart.
     pub(crate) fn columns(&self) -> usize {
-        timeline_layout(self.area, self.subject()).chart.width.into()
+        timeline_layout(self.area, self.shape).chart.width.into()
     }
 
     /// The moment under the cursor of the timeline.
@@ -237,6 +242,9 @@ impl Pane {
                 self.tree_is = Some(kind);
                 self.members = None;
             }
+            if std::mem::take(&mut self.wants_match) {
+                self.tree.go_to_match(Towards::Here);
+            }
             self.tree
                 .list
                 .scroll(self.tree.rows.len(), crate::views::tree::rows_height(self.area, self.show_info));
@@ -272,15 +280,30 @@ impl Pane {
         let row = self.tree.selected().filter(|_| self.show_info)?;
         let node = self.tree.last_of(row);
         let members = self.members.as_ref()?.of(&self.tree.outline, node, row.is_own);
+        let node = if self.inverted { row.node } else { node };
         Some(Info::of_node(
             subject,
             &self.tree.outline,
-            node,
+            (node, self.tree.last_of(row)),
             members,
             self.at,
             self.inverted,
             &mut self.sources,
         ))
+    }
+
+    /// Marks a line in the tree and goes there, once the tree is made.
+    fn look_for(&mut self, subject: Subject<'_>, line: Option<&Line>) {
+        let snapshot = subject.snapshot();
+        let Some(line) = line else { return };
+        let is_same = |row: usize| {
+            let frame = snapshot.stacks.frame(FrameId::from_index(row));
+            frame.line == line.line
+                && snapshot.text(frame.file) == line.file
+                && snapshot.text(frame.name) == line.name
+        };
+        self.tree.search((0..snapshot.stacks.frame_count()).map(is_same).collect());
+        self.wants_match = true;
     }
 
     /// Works out what may take longer than a key should: the heaviest lines under the cursor. Says whether
@@ -437,7 +460,8 @@ impl Pane {
                 if action == Action::Enter {
                     if let Some(insight) = found.get(self.insights.selected) {
                         self.go_to(insight.at);
-                        self.open(View::Tree);
+                        self.open(if insight.is_of_segments { View::Segments } else { View::Tree });
+                        self.look_for(subject, insight.line.as_ref());
                     }
                     return Reply::Nothing;
                 }

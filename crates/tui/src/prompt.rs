@@ -242,6 +242,7 @@ impl App {
         if !view.is_of_a_moment() && view != View::Events {
             pane.open(View::Timeline);
         }
+        self.follow();
         Ok(())
     }
 }

@@ -215,7 +215,7 @@ mod tests {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 1));
         buffer.set_string(0, 0, "a█▸·…é", Style::new());
         theme.finish(&mut buffer);
-        let text: String = buffer.content.iter().map(|cell| cell.symbol()).collect();
+        let text: String = buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect();
         assert_eq!(text.trim_end(), "a#>..?");
     }
 

@@ -97,13 +97,13 @@ impl Allocations {
                     (std::cmp::Reverse(replay.allocation(index).requested), index)
                 }),
                 Order::Oldest => {
-                    self.rows.sort_unstable_by_key(|&index| (replay.allocation(index).opened, index))
+                    self.rows.sort_unstable_by_key(|&index| (replay.allocation(index).opened, index));
                 }
                 Order::Newest => self.rows.sort_unstable_by_key(|&index| {
                     std::cmp::Reverse((replay.allocation(index).opened, index))
                 }),
                 Order::Address => {
-                    self.rows.sort_unstable_by_key(|&index| (replay.allocation(index).addr, index))
+                    self.rows.sort_unstable_by_key(|&index| (replay.allocation(index).addr, index));
                 }
             }
             self.wanted = self.wanted.or(kept);

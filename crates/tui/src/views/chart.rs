@@ -8,7 +8,6 @@ use vramscope_analysis::{Counter, Moment};
 use super::timeline::{Axis, Timeline};
 use super::{put, put_right, row_of};
 use crate::document::{MarkKind, Subject};
-use crate::insight::Gravity;
 use crate::pane::Pane;
 use crate::theme::{Colours, Role, Theme};
 use crate::words::{bytes, count, duration, fit, line, percent, plural, printable, signed, time};
@@ -28,13 +27,29 @@ pub(crate) struct Layout {
     pub(crate) table: Rect,
 }
 
+/// What a timeline has to show beside the chart. Panes side by side have the same, so that their charts match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    lanes: u16,
+    has_story: bool,
+}
+
+impl Shape {
+    pub(crate) fn new(subject: Subject<'_>) -> Self {
+        let index = subject.index();
+        Self { lanes: index.lanes.len() as u16, has_story: !index.insights.is_empty() }
+    }
+
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self { lanes: self.lanes.max(other.lanes), has_story: self.has_story || other.has_story }
+    }
+}
+
 /// Divides an area: what matters most stays when there is little room.
-pub(crate) fn layout(area: Rect, subject: Subject<'_>) -> Layout {
+pub(crate) fn layout(area: Rect, shape: Shape) -> Layout {
     let height = area.height;
-    let has_spans = !subject.index().spans.is_empty();
-    let depth = subject.index().lanes.len() as u16;
+    let depth = shape.lanes;
     let lanes = match height {
-        _ if !has_spans => 0,
         0..14 => 0,
         14..26 => depth.min(2),
         _ => depth.min(4),
@@ -46,7 +61,7 @@ pub(crate) fn layout(area: Rect, subject: Subject<'_>) -> Layout {
         14..26 => 7,
         _ => (height / 4).clamp(8, 14),
     };
-    let story = u16::from(table > 0 && !subject.index().insights.is_empty());
+    let story = u16::from(table > 0 && shape.has_story);
     let labels = if area.width >= 30 { LABELS } else { 0 };
     let chart = height - status - axis - lanes - table - story;
     let mut y = area.y;
@@ -72,7 +87,7 @@ pub(crate) struct Shared {
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme, shared: Shared) {
     let subject = pane.subject();
-    let parts = layout(area, subject);
+    let parts = layout(area, pane.shape);
     let columns = usize::from(parts.chart.width);
     let at = pane.timeline.moment(subject, columns);
     draw_status(buffer, parts.status, pane, at, theme);
@@ -227,7 +242,7 @@ fn draw_capacity(
     theme: &Theme,
 ) {
     let Some(capacity) = subject.index().capacity else { return };
-    let row = (height(capacity).ceil() as i64 - 1).max(0);
+    let row = (height(capacity.bytes).ceil() as i64 - 1).max(0);
     let Ok(row) = u16::try_from(row) else { return };
     if row >= area.height {
         return;
@@ -241,7 +256,8 @@ fn draw_capacity(
             cell.set_symbol("┄").set_style(style);
         }
     }
-    let text = format!(" capacity {} ", signed(capacity));
+    let word = if capacity.is_limit { "limit below" } else { "capacity" };
+    let text = format!(" {word} {} ", signed(capacity.bytes));
     if area.width > 40 {
         put(buffer, area, area.x + 2, y, &text, style);
     }
@@ -342,18 +358,14 @@ fn phase_name(name: &str) -> String {
 fn draw_story(buffer: &mut Buffer, area: Rect, subject: Subject<'_>, theme: &Theme) {
     let insights = &subject.index().insights;
     let Some(first) = insights.first().filter(|_| area.height > 0) else { return };
-    let role = match first.gravity {
-        Gravity::High => Role::Danger,
-        Gravity::Medium => Role::Warm,
-        Gravity::Low => Role::Dim,
-    };
+    let (role, mark) = super::insights::role(first.severity);
     let more = if insights.len() > 1 {
         format!("5: {}", plural(insights.len(), "insight"))
     } else {
         "5: more".into()
     };
     let room = usize::from(area.width).saturating_sub(more.len() + 5);
-    let x = put(buffer, area, area.x, area.y, "▲ ", theme.style(role));
+    let x = put(buffer, area, area.x, area.y, &format!("{mark} "), theme.style(role));
     let x = put(buffer, area, x, area.y, &fit(&first.what, room), theme.style(role));
     put_right(buffer, area, x + 1, area.y, &more, theme.style(Role::Dim));
 }

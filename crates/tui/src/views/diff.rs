@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::{CallTree, DiffTree, Direction, Line, Moment};
 
-use super::tree::{Columns, draw_rows};
+use super::tree::{Columns, Look, draw_rows};
 use super::{Names, put, row_of};
 use crate::branches::Branches;
 use crate::document::Subject;
@@ -110,5 +110,6 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, diff: &Diff, theme: &Theme) 
         put(buffer, first, x + 2, first.y, &format!("match {at} of {of}"), theme.style(Role::Match));
     }
     let list = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
-    draw_rows(buffer, list, &diff.tree, diff.names(), &Columns::Diff, theme);
+    let look = Look { columns: Columns::Diff, inverted: diff.inverted };
+    draw_rows(buffer, list, &diff.tree, diff.names(), look, theme);
 }

@@ -144,10 +144,14 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         words = format!("{words} · {} found", count(found.len() as u64));
     }
     put(buffer, area, area.x, area.y, &words, text);
-    let is_narrow = area.width < 70;
-    let header = match is_narrow {
-        true => format!("{:>9} {:14} {:>10}", "event", "action", "size"),
-        false => format!(
+    // What there is less room for is written shorter, and the least important is left out.
+    let (is_narrow, is_wide) = (area.width < 70, area.width >= 110);
+    let header = match (is_narrow, is_wide) {
+        (true, _) => format!("{:>9} {:14} {:>10}", "event", "action", "size"),
+        (false, false) => {
+            format!("{:>9} {:>8} {:14} {:>8} {:>9}  where", "event", "seconds", "action", "size", "requested")
+        }
+        (false, true) => format!(
             "{:>9}  {:>12}  {:14}  {:>10}  {:>10}  where",
             "event", "seconds", "action", "size", "requested"
         ),
@@ -167,7 +171,9 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             Did::Alloc => Role::Text,
             _ => Role::Dim,
         };
-        let seconds = subject.seconds(moment).map_or(String::new(), |seconds| format!("{seconds:+.6}"));
+        let decimals = if is_wide { 6 } else { 3 };
+        let seconds =
+            subject.seconds(moment).map_or(String::new(), |seconds| format!("{seconds:+.decimals$}"));
         let action = match event.action {
             Did::Unknown => {
                 fit(&crate::words::printable(snapshot.text(snapshot.meta(event.meta).unknown_action)), 14)
@@ -176,9 +182,12 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         };
         let size = bytes(event.size);
         let after = crate::words::signed(subject.replay().counters(moment).requested);
-        let numbers = match is_narrow {
-            true => format!("{number:>9} {action:14} {size:>10} "),
-            false => format!("{number:>9}  {seconds:>12}  {action:14}  {size:>10}  {after:>10}  "),
+        let numbers = match (is_narrow, is_wide) {
+            (true, _) => format!("{number:>9} {action:14} {size:>10} "),
+            (false, false) => format!("{number:>9} {seconds:>8} {action:14} {size:>8} {after:>9}  "),
+            (false, true) => {
+                format!("{number:>9}  {seconds:>12}  {action:14}  {size:>10}  {after:>10}  ")
+            }
         };
         let x = put(buffer, line, line.x, line.y, &numbers, theme.style(role));
         let place = match event.action {

@@ -103,11 +103,7 @@ pub(crate) fn act(pane: &mut Pane, action: Action) -> Reply {
                 hit.unwrap_or(row.node)
             });
         }
-        Action::Back | Action::Escape => {
-            if !pane.tree.unfocus() {
-                return Reply::Leave;
-            }
-        }
+        Action::Back | Action::Escape if !pane.tree.unfocus() => return Reply::Leave,
         _ => {}
     }
     // What is in focus has everything that can be reached.

@@ -7,6 +7,7 @@ use std::path::Path;
 use hashbrown::HashMap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use vramscope_analysis::shapes::{Clues, SHOWN};
 use vramscope_analysis::{AllocIdx, Moment, Place, user_frame};
 use vramscope_snapshot::Frame;
 
@@ -38,7 +39,7 @@ impl Sources {
 
 /// A file's lines. Names come from the recording, so only plain files of sensible size are opened.
 fn read(path: &Path) -> Option<Vec<String>> {
-    let metadata = fs::metadata(path).ok().filter(|metadata| metadata.is_file())?;
+    let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     if !path.is_absolute() || metadata.len() > MOST_BYTES {
         return None;
     }
@@ -66,14 +67,16 @@ impl Info {
     pub(crate) fn of_node(
         subject: Subject<'_>,
         outline: &Outline,
-        node: NodeId,
+        (node, last): (NodeId, NodeId),
         members: &[(NodeId, AllocIdx)],
         at: Moment,
         inverted: bool,
         sources: &mut Sources,
     ) -> Self {
         let names = Names::Snapshot(subject.snapshot());
-        let path = outline.path(node);
+        // A row may be a chain: the place is where it happens, the stack is all of it.
+        let place = outline.get(node).map(|item| item.place);
+        let path = outline.path(last);
         let mut stack: Vec<String> = path.iter().map(|&place| names.long(place)).collect();
         if !inverted {
             stack.reverse();
@@ -81,9 +84,9 @@ impl Info {
         let requested = |&(_, index): &(NodeId, AllocIdx)| subject.replay().allocation(index).requested;
         let largest = members.iter().max_by_key(|member| (requested(member), std::cmp::Reverse(member.1)));
         let mut info = Self {
-            title: path.last().map_or("all".into(), |&place| names.short(place)),
+            title: place.map_or("all".into(), |place| names.short(place)),
             stack,
-            selected: if inverted { path.len().saturating_sub(1) } else { 0 },
+            selected: if inverted { outline.path(node).len().saturating_sub(1) } else { 0 },
             ..Self::default()
         };
         info.facts.push((
@@ -101,7 +104,7 @@ impl Info {
             }
             info.facts.extend(facts(subject, index, at));
         }
-        if let Some(&Place::Frame(frame)) = path.last() {
+        if let Some(Place::Frame(frame)) = place {
             info.show_source(subject, subject.snapshot().stacks.frame(frame), sources);
         }
         info
@@ -183,6 +186,22 @@ fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str
     facts.push(("lives", format!("{open}{}{lived}", plural(events as usize, "event"))));
     let state_pool = snapshot.pool(allocation.pool);
     let stream = snapshot.stream(allocation.stream);
+    let category = subject.index().categories.of(index);
+    if let Some(name) = subject.index().categories.names().get(category) {
+        facts.push(("kind", name.replace('_', " ")));
+    }
+    if let Some(shapes) = &subject.doc.shapes {
+        let clues = Clues::of_stack(snapshot, allocation.stack);
+        if let Some(hint) =
+            shapes.hints(allocation.requested, &clues).first().filter(|hint| hint.confidence >= SHOWN)
+        {
+            let sides: Vec<_> = hint.shape.iter().map(u64::to_string).collect();
+            facts.push((
+                "may be",
+                format!("{}[{}] {} {}", hint.dtype.name(), sides.join(", "), hint.names, hint.what),
+            ));
+        }
+    }
     facts.push(("pool", format!("{} · stream {stream:#x}", pool(state_pool))));
     if let Some(event) = allocation.opened.event() {
         let meta = snapshot.meta(subject.events().get(event.index()).meta);

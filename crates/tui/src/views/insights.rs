@@ -3,8 +3,10 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use vramscope_analysis::Severity;
+
 use super::{put, row_of};
-use crate::insight::{Gravity, Insight};
+use crate::insight::Insight;
 use crate::pane::Pane;
 use crate::theme::{Role, Theme};
 use crate::words::{bytes, fit, wrap};
@@ -14,11 +16,12 @@ pub(crate) fn list_height(area: Rect) -> usize {
     usize::from((area.height / 2).max(3))
 }
 
-pub(crate) fn role(gravity: Gravity) -> (Role, &'static str) {
-    match gravity {
-        Gravity::High => (Role::Danger, "▲"),
-        Gravity::Medium => (Role::Warm, "!"),
-        Gravity::Low => (Role::Dim, "·"),
+/// The colour and the mark of a finding.
+pub(crate) fn role(severity: Severity) -> (Role, &'static str) {
+    match severity {
+        Severity::High => (Role::Danger, "▲"),
+        Severity::Medium => (Role::Warm, "!"),
+        Severity::Low => (Role::Dim, "·"),
     }
 }
 
@@ -35,7 +38,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let Some(at) = pane.insights.at(row, insights.len()) else { break };
         let insight = &insights[at];
         let line = row_of(list, row);
-        let (role, mark) = role(insight.gravity);
+        let (role, mark) = role(insight.severity);
         let x = put(buffer, line, line.x, line.y, &format!("{mark} "), theme.style(role));
         let x = put(buffer, line, x, line.y, &format!("{:>10}  ", bytes(insight.bytes)), theme.style(role));
         let room = usize::from(line.right().saturating_sub(x));
@@ -44,7 +47,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             buffer.set_style(line, theme.style(Role::Selected));
         }
     }
-    let below = Rect { y: list.bottom(), height: area.height - list.height, ..area };
+    let below = Rect { y: list.bottom(), height: area.height.saturating_sub(list.height), ..area };
     put(buffer, below, below.x, below.y, &"─".repeat(below.width.into()), dim);
     if let Some(insight) = insights.get(pane.insights.selected) {
         let inner = Rect { y: below.y + 1, height: below.height.saturating_sub(1), ..below };
@@ -68,6 +71,7 @@ fn draw_one(buffer: &mut Buffer, area: Rect, insight: &Insight, pane: &Pane, the
     for (name, value) in &insight.facts {
         write(&format!("{name:<22} {value}"), theme.style(Role::Text));
     }
-    let words = format!("Enter shows what is live at {}", pane.subject().moment_name(insight.at));
+    let where_to = if insight.is_of_segments { "the segments" } else { "what is live" };
+    let words = format!("Enter shows {where_to} at {}", pane.subject().moment_name(insight.at));
     write(&words, theme.style(Role::Dim));
 }

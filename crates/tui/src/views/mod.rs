@@ -14,7 +14,7 @@ pub(crate) mod segments;
 pub(crate) mod timeline;
 pub(crate) mod tree;
 
-pub(crate) use chart::layout as timeline_layout;
+pub(crate) use chart::{Shape, layout as timeline_layout};
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -88,7 +88,9 @@ impl Names<'_> {
 
 /// Writes a text at a place, cut to the width that there is. Returns the column after it.
 pub(crate) fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
-    if y >= area.bottom() || x >= area.right() || y < area.y {
+    // An area may reach below a screen that is too small for it.
+    let area = area.intersection(buffer.area);
+    if y >= area.bottom() || x >= area.right() || y < area.y || x < area.x {
         return x;
     }
     buffer.set_stringn(x, y, text, (area.right() - x).into(), style).0

@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub(crate) largest_hole: u64,
     pub(crate) blocks: usize,
     pub(crate) requested: u64,
+    /// The most that a private pool ever held.
+    pub(crate) peak: Option<i64>,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +73,10 @@ impl Pools {
                 row.requested = row.requested.saturating_add(allocation.requested);
             }
         }
+        for row in rows.values_mut() {
+            let envelope = subject.index().pools.find(row.pool, row.stream);
+            row.peak = envelope.map(|envelope| envelope.peak().1.reserved);
+        }
         self.rows = rows.into_values().collect();
         self.rows.sort_by_key(|row| std::cmp::Reverse(row.reserved));
     }
@@ -95,10 +101,14 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         subject.moment_name(pane.at)
     );
     put(buffer, area, area.x, area.y, &words, text);
-    let header = format!(
-        "{:>10}  {:>10}  {:>10}  {:>10}  {:>8}  {:>7}  pool",
-        "reserved", "requested", "free", "largest", "segments", "blocks"
-    );
+    let is_narrow = area.width < 100;
+    let header = match is_narrow {
+        true => format!("{:>10}  {:>10}  {:>10}  pool", "reserved", "requested", "free"),
+        false => format!(
+            "{:>10}  {:>10}  {:>10}  {:>10}  {:>8}  {:>7}  pool",
+            "reserved", "requested", "free", "largest", "segments", "blocks"
+        ),
+    };
     put(buffer, row_of(area, 1), area.x, area.y + 1, &header, dim);
     let list = Rect { y: area.y + 2, height: area.height.saturating_sub(2), ..area };
     let most = view.rows.first().map_or(1, |row| row.reserved.max(1));
@@ -106,15 +116,16 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let Some(at) = view.list.at(row, view.rows.len()) else { break };
         let pool_row = &view.rows[at];
         let line = row_of(list, row);
-        let numbers = format!(
-            "{:>10}  {:>10}  {:>10}  {:>10}  {:>8}  {:>7}  ",
+        let mut numbers = format!(
+            "{:>10}  {:>10}  {:>10}  ",
             bytes(pool_row.reserved),
             bytes(pool_row.requested),
-            bytes(pool_row.free),
-            bytes(pool_row.largest_hole),
-            count(pool_row.segments as u64),
-            count(pool_row.blocks as u64)
+            bytes(pool_row.free)
         );
+        if !is_narrow {
+            let (segments, blocks) = (count(pool_row.segments as u64), count(pool_row.blocks as u64));
+            numbers += &format!("{:>10}  {segments:>8}  {blocks:>7}  ", bytes(pool_row.largest_hole));
+        }
         let kind = match pool_row.pool {
             Some((0, 0)) => "default".into(),
             Some((0, _)) => format!("MemPool {}", pool(pool_row.pool)),
@@ -122,7 +133,9 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             None => "unknown".into(),
         };
         let x = put(buffer, line, line.x, line.y, &numbers, text);
-        let label = format!("{kind} · stream {:#x}  ", pool_row.stream);
+        let peak =
+            pool_row.peak.map_or(String::new(), |peak| format!(" · peak {}", crate::words::signed(peak)));
+        let label = format!("{kind} · stream {:#x}{peak}  ", pool_row.stream);
         let x = put(buffer, line, x, line.y, &fit(&label, line.right().saturating_sub(x).into()), text);
         let room = f64::from(line.right().saturating_sub(x + 1));
         let used = pool_row.reserved.saturating_sub(pool_row.free);

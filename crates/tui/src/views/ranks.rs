@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use vramscope_analysis::Counter;
+use vramscope_analysis::{Counter, Outlier, RankDigest, compare_ranks, spans};
 use vramscope_files::{Input, Opened};
 use vramscope_snapshot::DeviceId;
 
@@ -11,21 +11,14 @@ use crate::keys::Action;
 use crate::list::List;
 use crate::pane::{Reply, act_in_list};
 use crate::theme::{Role, Theme};
-use crate::words::{bytes, change, count, fit, fit_end, plural, printable, signed};
-
-/// A rank stands out if it is off the median by more than this share and this many bytes.
-const SHARE: f64 = 0.05;
-const LEAST_BYTES: i64 = 8 << 20;
+use crate::words::{change, count, fit, fit_end, plural, printable, signed};
 
 /// What is known of a file: that of the device with the longest trace.
 #[derive(Clone, Debug)]
 pub struct Figures {
     pub(crate) device: DeviceId,
     pub(crate) events: usize,
-    pub(crate) peak: i64,
-    pub(crate) end: i64,
-    pub(crate) reserved: i64,
-    pub(crate) gap: i64,
+    pub(crate) digest: RankDigest,
     pub(crate) ooms: usize,
     pub(crate) verdict: &'static str,
 }
@@ -38,14 +31,14 @@ impl Figures {
             .replays
             .iter()
             .max_by_key(|replay| (!is_host(replay.device()), replay.events(), -replay.device().0))?;
-        let peak = replay.peak(Counter::Requested);
+        let rank = opened.name.rank.map(|(_, number)| number);
+        let spans = spans(&opened.snapshot, replay.device());
+        let moments = (replay.peak(Counter::Requested), replay.end());
+        let digest = RankDigest::new(rank, (&opened.snapshot, replay, &spans), moments, |_, _| true);
         Some(Self {
+            digest,
             device: replay.device(),
             events: replay.events(),
-            peak: peak.bytes,
-            end: replay.counters(replay.end()).requested,
-            reserved: replay.peak(Counter::Reserved).bytes,
-            gap: replay.counters(peak.at).reserved.saturating_sub(peak.bytes),
             ooms: replay.ooms().len(),
             verdict: replay.verdict().status.name(),
         })
@@ -57,7 +50,7 @@ impl Figures {
 pub(crate) enum Progress {
     Waiting,
     Failed(String),
-    Known(Figures),
+    Known(Box<Figures>),
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +94,8 @@ pub(crate) struct Ranks {
     shown: Vec<usize>,
     order: Order,
     pub(crate) list: List,
+    /// Who is unlike the others of its run, by row; the largest difference of each.
+    outliers: Vec<(usize, Outlier)>,
 }
 
 impl Ranks {
@@ -113,7 +108,7 @@ impl Ranks {
     pub(crate) fn refresh(&mut self, height: usize) {
         self.shown = (0..self.rows.len()).collect();
         if self.order == Order::Peak {
-            let peak = |row: usize| self.rows[row].figures().map_or(i64::MIN, |figures| figures.peak);
+            let peak = |row: usize| self.rows[row].figures().map_or(i64::MIN, |figures| figures.digest.peak);
             let mut shown = std::mem::take(&mut self.shown);
             shown.sort_by_key(|&row| std::cmp::Reverse(peak(row)));
             self.shown = shown;
@@ -138,25 +133,36 @@ impl Ranks {
         act_in_list(&mut self.list, self.rows.len(), action, height)
     }
 
-    /// The lower median of what the ranks of the same run have; `None` if they are too few to compare.
-    fn median(&self, row: &Row, value: fn(&Figures) -> i64) -> Option<i64> {
-        let name = &row.input.name;
-        let same_run = self.rows.iter().filter(|other| {
-            let other = &other.input.name;
-            (&other.group, other.step, other.oom) == (&name.group, name.step, name.oom)
-        });
-        let mut values: Vec<i64> = same_run.filter_map(Row::figures).map(value).collect();
-        values.sort_unstable();
-        (values.len() >= 3).then(|| values[(values.len() - 1) / 2])
+    /// Compares the ranks of each run, as far as they are known.
+    pub(crate) fn compare(&mut self) {
+        let run = |row: &Row| {
+            let name = &row.input.name;
+            (name.group.clone(), name.step, name.oom)
+        };
+        let mut runs: std::collections::BTreeMap<_, Vec<usize>> = std::collections::BTreeMap::new();
+        for (number, row) in self.rows.iter().enumerate().filter(|(_, row)| row.figures().is_some()) {
+            runs.entry(run(row)).or_default().push(number);
+        }
+        self.outliers.clear();
+        for rows in runs.into_values() {
+            let figures = rows.iter().filter_map(|&row| self.rows[row].figures());
+            let digests: Vec<RankDigest> = figures.map(|figures| figures.digest.clone()).collect();
+            for outlier in compare_ranks(&digests).outliers {
+                let row = rows[outlier.row];
+                if self.outlier(row).is_none() {
+                    self.outliers.push((row, outlier));
+                }
+            }
+        }
     }
 
-    /// How far a rank is off the others, if it stands out.
-    fn off(&self, row: &Row, value: fn(&Figures) -> i64) -> Option<i64> {
-        let (own, median) = (value(row.figures()?), self.median(row, value)?);
-        let off = own.saturating_sub(median);
-        (off.abs() >= LEAST_BYTES && off.abs() as f64 >= median.max(1) as f64 * SHARE).then_some(off)
+    fn outlier(&self, row: usize) -> Option<&Outlier> {
+        self.outliers.iter().find(|(number, _)| *number == row).map(|(_, outlier)| outlier)
     }
 }
+
+/// Lines below the list: the path, and why a rank stands out.
+const FOOT: u16 = 5;
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std::path::Path], theme: &Theme) {
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
@@ -171,9 +177,15 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
         "rank", "peak", "end", "reserved", "gap", "oom"
     );
     put(buffer, row_of(area, 1), area.x, area.y + 1, &header, dim);
-    let list = Rect { y: area.y + 2, height: area.height.saturating_sub(3), ..area };
-    let highest =
-        ranks.rows.iter().filter_map(Row::figures).map(|figures| figures.peak).max().unwrap_or(1).max(1);
+    let list = Rect { y: area.y + 2, height: area.height.saturating_sub(2 + FOOT), ..area };
+    let highest = ranks
+        .rows
+        .iter()
+        .filter_map(Row::figures)
+        .map(|figures| figures.digest.peak)
+        .max()
+        .unwrap_or(1)
+        .max(1);
     for number in 0..list.height {
         let Some(at) = ranks.list.at(number, ranks.shown.len()) else { break };
         let row = &ranks.rows[ranks.shown[at]];
@@ -197,14 +209,15 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
                 );
             }
             Progress::Known(figures) => {
-                let off =
-                    ranks.off(row, |figures| figures.peak).or_else(|| ranks.off(row, |figures| figures.end));
+                let digest = &figures.digest;
+                let outlier = ranks.outlier(ranks.shown[at]);
+                let off = outlier.map(|outlier| outlier.bytes.saturating_sub(outlier.median));
                 let numbers = format!(
                     "{:>10}  {:>10}  {:>10}  {:>10}  ",
-                    signed(figures.peak),
-                    signed(figures.end),
-                    signed(figures.reserved),
-                    signed(figures.gap)
+                    signed(digest.peak),
+                    signed(digest.end),
+                    signed(digest.reserved_peak),
+                    signed(digest.gap)
                 );
                 let style = if off.is_some() { theme.style(Role::Warm) } else { text };
                 let x = put(buffer, line, x, line.y, &numbers, style);
@@ -212,7 +225,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
                 let x = put(buffer, line, x, line.y, &format!("{:>4}  ", figures.ooms), oom);
                 let x = put(buffer, line, x, line.y, &format!("{:14}  ", figures.verdict), dim);
                 let room = f64::from(line.right().saturating_sub(x + 12)).min(40.0);
-                let cells = (figures.peak.max(0) as f64 / highest as f64 * room).round() as usize;
+                let cells = (digest.peak.max(0) as f64 / highest as f64 * room).round() as usize;
                 let x = put(buffer, line, x, line.y, &"█".repeat(cells), theme.style(Role::Bar));
                 if let Some(off) = off {
                     put(buffer, line, x + 1, line.y, &format!("▲ {}", change(off)), theme.style(Role::Warm));
@@ -223,10 +236,24 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
             buffer.set_style(line, theme.style(Role::Selected));
         }
     }
-    if let Some(row) = ranks.selected().and_then(|row| ranks.rows.get(row)) {
-        let foot = row_of(area, area.height.saturating_sub(1));
-        let size = row.input.path.metadata().map_or(String::new(), |data| format!("  {}", bytes(data.len())));
-        let words = fit_end(&format!("{}{size}", row.title()), area.width.into());
-        put(buffer, foot, foot.x, foot.y, &words, dim);
+    let foot = Rect { y: area.bottom().saturating_sub(FOOT), height: FOOT.min(area.height), ..area };
+    let Some(number) = ranks.selected() else { return };
+    let row = &ranks.rows[number];
+    put(buffer, foot, foot.x, foot.y, &fit_end(&row.title(), area.width.into()), dim);
+    if let Some(outlier) = ranks.outlier(number) {
+        let words = format!(
+            "{} at the {}, the others {}: {}",
+            signed(outlier.bytes),
+            outlier.when,
+            signed(outlier.median),
+            change(outlier.bytes.saturating_sub(outlier.median))
+        );
+        put(buffer, row_of(foot, 1), foot.x, foot.y + 1, &words, theme.style(Role::Warm));
+        for (number, off) in outlier.lines.iter().enumerate() {
+            let place = off.line.as_ref().map_or("(no Python frame)".into(), crate::words::line);
+            let words = format!("{:>12}  {place}", change(off.bytes.saturating_sub(off.median)));
+            let line = row_of(foot, number as u16 + 2);
+            put(buffer, line, line.x, line.y, &words, text);
+        }
     }
 }

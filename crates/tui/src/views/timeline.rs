@@ -243,7 +243,7 @@ impl Timeline {
             peak(self.counter).max(peak(Counter::Reserved))
         };
         // The capacity is shown where it is near; far above, it would press the chart flat.
-        match subject.index().capacity {
+        match subject.index().capacity.map(|capacity| capacity.bytes) {
             Some(capacity) if capacity > top && capacity / 4 < top / 3 && !self.fit_y => capacity,
             _ => top.max(1),
         }

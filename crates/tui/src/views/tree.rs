@@ -2,7 +2,6 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Modifier;
 
 use super::{Names, put, row_of};
 use crate::branches::{Branches, Row};
@@ -37,7 +36,16 @@ pub(crate) fn rows_height(area: Rect, show_info: bool) -> usize {
     usize::from(layout(area, show_info).0.height.saturating_sub(2))
 }
 
+/// How the rows of a tree are written.
+#[derive(Clone, Copy)]
+pub(crate) struct Look {
+    pub(crate) columns: Columns,
+    /// Whether calls are in the order from the innermost out.
+    pub(crate) inverted: bool,
+}
+
 /// How the numbers of a tree are written.
+#[derive(Clone, Copy)]
 pub(crate) enum Columns {
     Live,
     Diff,
@@ -48,7 +56,8 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     draw_moment(buffer, row_of(rows, 0), pane, theme);
     let list = Rect { y: rows.y + 1, height: rows.height.saturating_sub(1), ..rows };
     let names = Names::Snapshot(pane.subject().snapshot());
-    draw_rows(buffer, list, &pane.tree, names, &Columns::Live, theme);
+    let look = Look { columns: Columns::Live, inverted: pane.inverted };
+    draw_rows(buffer, list, &pane.tree, names, look, theme);
     if let Some(facts) = pane.info.as_ref().filter(|_| info.height > 0) {
         super::info::draw(buffer, info, facts, theme);
     }
@@ -61,9 +70,6 @@ pub(crate) fn draw_moment(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &
     let requested = live.state.counters.requested;
     let mut x = put(buffer, area, area.x, area.y, &signed(requested), theme.style(Role::Cursor));
     x = put(buffer, area, x, area.y, &format!(" requested  {}", subject.moment_name(pane.at)), text);
-    if let Some(seconds) = subject.seconds(pane.at) {
-        x = put(buffer, area, x, area.y, &format!(" · +{seconds:.3} s"), dim);
-    }
     x = put(buffer, area, x, area.y, &format!(" · {} live", count(live.state.live.len() as u64)), dim);
     if !pane.filter.is_empty() {
         let words = format!(
@@ -80,6 +86,9 @@ pub(crate) fn draw_moment(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &
     }
     if pane.inverted {
         x = put(buffer, area, x, area.y, " · inverted", theme.style(Role::Warm));
+    }
+    if let Some(seconds) = subject.seconds(pane.at) {
+        x = put(buffer, area, x, area.y, &format!(" · +{seconds:.3} s"), dim);
     }
     let root = pane.tree.root();
     if root != 0 {
@@ -99,11 +108,11 @@ pub(crate) fn draw_rows(
     area: Rect,
     tree: &Branches,
     names: Names<'_>,
-    columns: &Columns,
+    look: Look,
     theme: &Theme,
 ) {
     let is_narrow = area.width < 60;
-    let header = match columns {
+    let header = match look.columns {
         Columns::Live if is_narrow => format!("{:>10} {:>5}  calls", "bytes", "%tot"),
         Columns::Live => format!("{:>10}  {:>5}  {:>5}  {:>7}  calls", "bytes", "%par", "%tot", "count"),
         Columns::Diff if is_narrow => format!("{:>11}  calls", "change"),
@@ -119,7 +128,7 @@ pub(crate) fn draw_rows(
     for row in 0..list.height {
         let Some(at) = tree.list.at(row, tree.rows.len()) else { break };
         let line = row_of(list, row);
-        draw_row(buffer, line, tree, tree.rows[at], names, columns, theme);
+        draw_row(buffer, line, tree, tree.rows[at], names, look, theme);
         if at == tree.list.selected {
             buffer.set_style(line, theme.style(Role::Selected));
         }
@@ -132,7 +141,7 @@ fn draw_row(
     tree: &Branches,
     row: Row,
     names: Names<'_>,
-    columns: &Columns,
+    look: Look,
     theme: &Theme,
 ) {
     let outline = &tree.outline;
@@ -144,7 +153,7 @@ fn draw_row(
         (false, parent) => parent.unwrap_or(root).now.bytes,
     };
     let total = root.now.bytes.max(1);
-    let (style, numbers) = match columns {
+    let (style, numbers) = match look.columns {
         Columns::Live => {
             let style = theme.style(Role::Heat(now.bytes as f64 / total as f64));
             let of_total = percent(now.bytes, total);
@@ -194,56 +203,61 @@ fn draw_row(
         put(buffer, area, x, area.y, &fit("(here)", room), theme.style(Role::Dim));
         return;
     }
-    let chain: Vec<&Item> = (row.node..=tree.last_of(row)).filter_map(|node| outline.get(node)).collect();
-    draw_chain(buffer, Rect { x, width: room as u16, ..area }, &chain, names, is_match, theme);
+    let mut chain: Vec<&Item> = (row.node..=tree.last_of(row)).filter_map(|node| outline.get(node)).collect();
+    // Where it happens comes first in what follows.
+    if !look.inverted {
+        chain.reverse();
+    }
+    let line = Rect { x, width: room as u16, ..area };
+    draw_chain(buffer, line, &chain, look.inverted, names, is_match, theme);
 }
 
-/// A chain of calls: of what does not fit, the end says most.
+/// A chain of calls, innermost first, written in the order of the tree: of what does not fit, the innermost say most.
 fn draw_chain(
     buffer: &mut Buffer,
     area: Rect,
     chain: &[&Item],
+    inverted: bool,
     names: Names<'_>,
     is_match: impl Fn(&Item) -> bool,
     theme: &Theme,
 ) {
     use unicode_width::UnicodeWidthStr;
+    let dim = theme.style(Role::Dim);
     let mut room = usize::from(area.width);
-    // From the end, as many as fit whole, and the last one in any case.
-    let mut parts: Vec<(String, bool)> = Vec::new();
-    for (number, item) in chain.iter().rev().enumerate() {
-        let name = names.short(item.place);
-        let width = name.width() + if number == 0 { 0 } else { 3 };
+    let mut parts: Vec<(String, ratatui::style::Style)> = Vec::new();
+    for (number, item) in chain.iter().enumerate() {
+        let mut name = names.short(item.place);
         // What is left out leaves a mark.
         let keep = if number + 1 == chain.len() { 0 } else { 4 };
-        if number > 0 && width + keep > room {
+        if number == 0 {
+            name = fit_end(&name, room.saturating_sub(keep).max(4));
+        } else if name.width() + 3 + keep > room {
             break;
         }
-        let is_last_chance = number == 0;
-        let name = if is_last_chance { fit_end(&name, room.saturating_sub(keep).max(4)) } else { name };
-        room = room.saturating_sub(width);
-        parts.push((name, is_match(item)));
+        room = room.saturating_sub(name.width() + if number == 0 { 0 } else { 3 });
+        // Where it happens is in front; the calls on the way there stand back.
+        let style = match (is_match(item), number) {
+            (true, _) => theme.style(Role::Match),
+            (false, 0) => theme.style(Role::Text),
+            (false, _) => dim,
+        };
+        parts.push((name, style));
+    }
+    let hidden = chain.get(parts.len()..).unwrap_or_default();
+    if !hidden.is_empty() {
+        let has_match = hidden.iter().any(|item| is_match(item));
+        parts.push(("…".into(), if has_match { theme.style(Role::Match) } else { dim }));
+    }
+    if !inverted {
+        parts.reverse();
     }
     let mut x = area.x;
-    let dim = theme.style(Role::Dim);
-    let hidden = chain.len() - parts.len();
-    if hidden > 0 {
-        let has_match = chain.iter().take(hidden).any(|item| is_match(item));
-        let style = if has_match { theme.style(Role::Match) } else { dim };
-        x = put(buffer, area, x, area.y, "… › ", style);
-    }
-    for (number, (name, is_match)) in parts.iter().rev().enumerate() {
+    for (number, (name, style)) in parts.iter().enumerate() {
         if number > 0 {
-            x = put(buffer, area, x, area.y, " › ", dim);
+            x = put(buffer, area, x, area.y, if inverted { " ‹ " } else { " › " }, dim);
         }
-        // The last call is where it happens; those on the way there stand back.
-        let is_last = number + 1 == parts.len();
-        let style = match (is_match, is_last) {
-            (true, _) => theme.style(Role::Match),
-            (false, true) => theme.style(Role::Text),
-            (false, false) => dim.remove_modifier(Modifier::BOLD),
-        };
-        x = put(buffer, area, x, area.y, name, style);
+        x = put(buffer, area, x, area.y, name, *style);
     }
 }
 

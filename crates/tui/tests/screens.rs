@@ -1,0 +1,75 @@
+//! Whole screens, at the sizes that people have.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+#[allow(dead_code, reason = "shared with other tests")]
+mod common;
+
+use common::{PLAIN, Session};
+
+fn screens(name: &str, file: &str, keys: &[&str]) {
+    for (width, height) in [(80, 24), (160, 45)] {
+        let mut session = Session::open(&[file], false, (width, height), PLAIN);
+        session.press(keys);
+        insta::assert_snapshot!(format!("{name}_{width}x{height}"), session.text());
+    }
+}
+
+#[test]
+fn timeline() {
+    screens("timeline", "oom.pickle.xz", &[]);
+}
+
+#[test]
+fn timeline_by_time() {
+    screens("timeline_by_time", "llama_python.pickle.xz", &["t", "+"]);
+}
+
+#[test]
+fn tree() {
+    screens("tree", "oom.pickle.xz", &["Enter", "Down", "Down"]);
+}
+
+#[test]
+fn tree_inverted() {
+    screens("tree_inverted", "llama_python.pickle.xz", &["Enter", "v"]);
+}
+
+#[test]
+fn allocations() {
+    screens("allocations", "leak_graph.pickle.xz", &["Enter", "Down", "a"]);
+}
+
+#[test]
+fn flame() {
+    screens("flame", "leak_graph.pickle.xz", &["3", "Down", "Down"]);
+}
+
+#[test]
+fn segments() {
+    screens("segments", "cudagraph_pools.pickle.xz", &["4", "Down", "Right"]);
+}
+
+#[test]
+fn insights() {
+    screens("insights", "leak_graph.pickle.xz", &["5"]);
+}
+
+#[test]
+fn events() {
+    screens("events", "alloc_retry.pickle.xz", &["7"]);
+}
+
+#[test]
+fn pools() {
+    screens("pools", "cudagraph_pools.pickle.xz", &["8"]);
+}
+
+#[test]
+fn diff() {
+    screens("diff", "leak_graph.pickle.xz", &["g", "/", "optimizer", "Enter", "x", "n", "n", "n", "D"]);
+}
+
+#[test]
+fn help() {
+    screens("help", "oom.pickle.xz", &["?"]);
+}
