@@ -11,6 +11,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use vramscope_files::{find, open};
+use vramscope_tui::keys::View;
 use vramscope_tui::{App, Colours, Document, Effect, Ground, News, Theme, draw};
 
 use crate::generate;
@@ -79,6 +80,12 @@ impl Session {
         self.draw()
     }
 
+    /// Fails if the keys have led elsewhere.
+    fn show(&self, view: View) -> anyhow::Result<()> {
+        ensure!(self.app.view() == view, "the keys have led to {}", self.app.view().name());
+        Ok(())
+    }
+
     fn draw(&mut self) -> anyhow::Result<()> {
         self.screen.draw(|frame| draw(frame, &self.app))?;
         Ok(())
@@ -141,8 +148,17 @@ impl Session {
             ("invert", key('v')),
             ("focus", key('f')),
         ] {
+            // Wherever the last keys have led: back to the first row of the tree.
+            for back in [key('2'), key('r')] {
+                self.press(back)?;
+            }
             self.time(&format!("tree: {name}"), PRESSES, KEY, |session| session.press(code))?;
+            self.show(View::Tree)?;
         }
+        while self.app.view() == View::Tree {
+            self.press(key('q'))?;
+        }
+        self.press(key('2'))?;
         self.time("tree: expand all", 1, EXPAND, |session| session.press(key('E')))?;
         for c in "/forward".chars() {
             self.time(&format!("tree: search, typing {c}"), 1, KEY, |session| session.press(key(c)))?;
@@ -154,6 +170,7 @@ impl Session {
         {
             self.time(&format!("{name}: open"), 1, OPEN, |session| session.press(key(view)))?;
             self.time(&format!("{name}: down"), PRESSES, KEY, |session| session.press(KeyCode::Down))?;
+            ensure!(self.app.view().name() == name, "the keys have led from {name} elsewhere");
         }
         self.time("diff: open", 1, OPEN, |session| session.press(key('9')))?;
         self.time("diff: down", PRESSES, KEY, |session| session.press(KeyCode::Down))?;

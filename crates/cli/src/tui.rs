@@ -73,7 +73,8 @@ pub(crate) fn open(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode>
 
 /// Whether there is a terminal that can be drawn on.
 fn is_terminal() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+    let can_draw = cfg!(windows) || std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+    std::io::stdout().is_terminal() && can_draw
 }
 
 pub(crate) fn run(args: &TuiArgs, color: ColorChoice) -> anyhow::Result<ExitCode> {

@@ -11,14 +11,14 @@ use vramscope_files::Input;
 
 use crate::document::{Document, Subject};
 use crate::keys::{self, Action, View};
-use crate::load::{Job, News, Purpose, Tracker};
+use crate::load::{Job, Purpose};
 use crate::pane::{Pane, Reply, act_in_tree};
 use crate::prompt::{Kind, Prompt};
 use crate::theme::{Ground, Theme};
 use crate::views::Shape;
 use crate::views::diff::{Diff, Side};
 use crate::views::help::{self, Help};
-use crate::views::ranks::{Figures, Progress, Ranks};
+use crate::views::ranks::{Progress, Ranks};
 
 /// How two panes share the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct App {
     pub(crate) split: Split,
     pub(crate) is_linked: bool,
     /// Whether two files were asked for from the beginning.
-    starts_with_two: bool,
+    pub(crate) starts_with_two: bool,
     pub(crate) ranks: Ranks,
     /// The file of each pane.
     pub(crate) shown: Vec<usize>,
@@ -81,8 +81,8 @@ pub struct App {
     pub(crate) loading: Vec<Job>,
     /// Why nothing is shown.
     pub(crate) failure: Option<String>,
-    effects: Vec<Effect>,
-    shapes: Option<Arc<Shapes>>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) shapes: Option<Arc<Shapes>>,
 }
 
 /// Lines of the screen that are not for views, at the least.
@@ -143,101 +143,6 @@ impl App {
         self.message = Some(words);
     }
 
-    fn load(&mut self, row: usize, purpose: Purpose) {
-        let Some(input) = self.ranks.rows.get(row).map(|row| row.input.clone()) else { return };
-        let bytes = input.path.metadata().map_or(0, |metadata| metadata.len());
-        let job = Job { row, input, purpose, tracker: Tracker::new(bytes) };
-        self.loading.push(job.clone());
-        self.effects.push(Effect::Load(job));
-    }
-
-    /// Takes what a thread has done.
-    pub fn receive(&mut self, news: News) {
-        match news {
-            News::Loaded(job, result) => {
-                self.loading.retain(|other| !Arc::ptr_eq(&other.tracker, &job.tracker));
-                if job.tracker.is_cancelled() {
-                    return;
-                }
-                match result {
-                    Ok(document) if document.is_empty() => {
-                        let path = job.input.path.display();
-                        self.fail(job.row, format!("{path}: nothing was allocated while recording"));
-                    }
-                    Ok(mut document) => {
-                        document.shapes.clone_from(&self.shapes);
-                        self.show(job.row, job.purpose, Arc::new(*document));
-                    }
-                    Err(why) => self.fail(job.row, why),
-                }
-            }
-            News::Ranked(row, result) => {
-                if let Some(row) = self.ranks.rows.get_mut(row) {
-                    row.progress = match result {
-                        Ok(Some(figures)) => Progress::Known(Box::new(figures)),
-                        Ok(None) => Progress::Failed("nothing was allocated while recording".into()),
-                        Err(why) => Progress::Failed(why),
-                    };
-                }
-                self.ranks.compare();
-            }
-        }
-        self.refresh();
-    }
-
-    fn fail(&mut self, row: usize, why: String) {
-        if let Some(row) = self.ranks.rows.get_mut(row) {
-            row.progress = Progress::Failed(why.clone());
-        }
-        if self.panes.is_empty() && self.loading.is_empty() {
-            // Of several files another may do.
-            match (row + 1..self.ranks.rows.len()).next() {
-                Some(next) if !self.starts_with_two => self.load(next, Purpose::Show),
-                _ => self.failure = Some(why),
-            }
-        } else {
-            self.message = Some(why);
-        }
-    }
-
-    fn show(&mut self, row: usize, purpose: Purpose, document: Arc<Document>) {
-        let is_first = self.panes.is_empty();
-        if let (Some(figures), Some(row)) = (Figures::new(&document.opened), self.ranks.rows.get_mut(row)) {
-            row.progress = Progress::Known(Box::new(figures));
-        }
-        let pane = Pane::new(document);
-        match purpose {
-            Purpose::Beside if !is_first => {
-                self.panes.truncate(1);
-                self.shown.truncate(1);
-                self.panes.push(pane);
-                self.shown.push(row);
-                self.leave_whole_screen_views();
-            }
-            Purpose::Show if !is_first && (!self.starts_with_two || self.panes.len() > 1) => {
-                self.panes[self.active] = pane;
-                self.shown[self.active] = row;
-            }
-            // The second of two files may be there before the first.
-            Purpose::Show => {
-                self.panes.insert(0, pane);
-                self.shown.insert(0, row);
-            }
-            Purpose::Beside => {
-                self.panes.push(pane);
-                self.shown.push(row);
-            }
-        }
-        self.ranks.compare();
-        let waiting = |row: &usize| matches!(self.ranks.rows[*row].progress, Progress::Waiting);
-        let others: Vec<_> = (0..self.ranks.rows.len()).filter(waiting).collect();
-        if is_first && !self.starts_with_two && !others.is_empty() {
-            let inputs = others.into_iter().map(|row| (row, self.ranks.rows[row].input.clone())).collect();
-            self.effects.push(Effect::Rank(inputs));
-        }
-        self.layout();
-    }
-
     /// Takes another size of the screen.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.size = (width, height);
@@ -256,7 +161,7 @@ impl App {
     }
 
     /// Gives every pane its place.
-    fn layout(&mut self) {
+    pub(crate) fn layout(&mut self) {
         let body = self.body();
         let shape =
             self.panes.iter().map(|pane| Shape::new(pane.subject())).fold(Shape::default(), Shape::or);
@@ -510,7 +415,7 @@ impl App {
     }
 
     /// Panes side by side show what has a side.
-    fn leave_whole_screen_views(&mut self) {
+    pub(crate) fn leave_whole_screen_views(&mut self) {
         for pane in &mut self.panes {
             while matches!(pane.view, View::Ranks | View::Diff) && pane.back() {}
         }
@@ -618,8 +523,13 @@ impl App {
         }
     }
 
-    /// Clears the search, or else the filter. Says whether there was one.
+    /// Stops reading, or clears the search, or else the filter. Says whether there was any.
     fn clear(&mut self) -> bool {
+        if !self.loading.is_empty() {
+            self.loading.iter().for_each(|job| job.tracker.cancel());
+            self.message = Some("reading is cancelled".into());
+            return true;
+        }
         if self.view() == View::Diff {
             return self.diff.tree.found.take().is_some();
         }

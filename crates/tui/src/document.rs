@@ -97,6 +97,11 @@ impl Document {
         (0..replays.len()).max_by_key(rank).unwrap_or(0)
     }
 
+    /// Whether any frame is the user's own.
+    pub(crate) fn has_own_frames(&self) -> bool {
+        self.internal.iter().any(|internal| !internal)
+    }
+
     pub(crate) fn is_internal(&self, frame: FrameId) -> bool {
         self.internal.get(frame.index()).copied().unwrap_or(false)
     }

@@ -1,7 +1,7 @@
 //! Which allocations count: by size, pool, stream and stack, typed as one line.
 
 use regex_lite::{Regex, RegexBuilder};
-use vramscope_analysis::{Allocation, State, units};
+use vramscope_analysis::{Allocation, Range, State, units};
 use vramscope_snapshot::{Event, Pool, Snapshot, StackId};
 
 /// What the prompt says.
@@ -77,6 +77,12 @@ impl Filter {
             && self.pool.is_none_or(|pool| {
                 snapshot.pool(state.pool_of(allocation.addr, allocation.pool)) == Some(pool)
             })
+    }
+
+    /// Whether a segment passes: its pool and stream count, not its size.
+    pub(crate) fn keeps_segment(&self, snapshot: &Snapshot, range: &Range) -> bool {
+        self.stream.is_none_or(|stream| snapshot.stream(range.stream) == stream)
+            && self.pool.is_none_or(|pool| snapshot.pool(range.pool) == Some(pool))
     }
 
     /// Whether an event passes.

@@ -9,6 +9,7 @@ mod branches;
 mod document;
 mod draw;
 mod export;
+mod files;
 mod filter;
 mod insight;
 pub mod keys;

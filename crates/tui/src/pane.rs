@@ -76,6 +76,8 @@ impl Pane {
         let subject = Subject { doc: &doc, device };
         let timeline = Timeline::new(subject);
         let at = timeline.moment(subject, 1);
+        // A recording of C++ frames alone would show nothing.
+        let doc_has_own = doc.has_own_frames();
         Self {
             timeline,
             at,
@@ -87,7 +89,7 @@ impl Pane {
             shape: Shape::default(),
             mark: None,
             phase: None,
-            hide_internal: true,
+            hide_internal: doc_has_own,
             inverted: false,
             show_info: true,
             filter: Filter::default(),
@@ -229,7 +231,6 @@ impl Pane {
             Some(live) => live,
             None => Live::new(subject, self.at, &self.filter),
         };
-        let height = usize::from(self.area.height);
         if matches!(self.view, View::Tree | View::Flame | View::Allocations) {
             let kind = (self.hide_internal, self.inverted);
             if self.tree_is != Some(kind) {
@@ -256,14 +257,9 @@ impl Pane {
         match self.view {
             View::Tree => self.info = self.tree_info(subject),
             View::Allocations => {
+                let rows = crate::views::tree::rows_height(self.area, true).saturating_sub(1);
                 let members = self.members.take().unwrap_or_default();
-                self.allocations.refresh(
-                    subject,
-                    &live,
-                    &members,
-                    &self.tree.outline,
-                    height.saturating_sub(3),
-                );
+                self.allocations.refresh(subject, &live, &members, &self.tree.outline, rows);
                 self.members = Some(members);
                 let chosen = self.allocations.selected();
                 self.info =

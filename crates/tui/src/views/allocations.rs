@@ -196,6 +196,6 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         }
     }
     if let Some(facts) = pane.info.as_ref().filter(|_| info.height > 0) {
-        super::info::draw(buffer, info, facts, theme);
+        super::info::draw(buffer, info, info.y == rows.y, facts, theme);
     }
 }

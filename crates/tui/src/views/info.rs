@@ -219,9 +219,9 @@ fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str
     facts
 }
 
-pub(crate) fn draw(buffer: &mut Buffer, area: Rect, info: &Info, theme: &Theme) {
+/// Draws beside a list, or below it.
+pub(crate) fn draw(buffer: &mut Buffer, area: Rect, is_beside: bool, info: &Info, theme: &Theme) {
     let dim = theme.style(Role::Dim);
-    let is_beside = area.x > 0;
     // A hairline between, and nothing else.
     if is_beside {
         for y in area.top()..area.bottom() {

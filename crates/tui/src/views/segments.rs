@@ -64,6 +64,7 @@ impl Segments {
         if self.made_for.as_ref() != Some(&key) {
             self.made_for = Some(key);
             self.build(subject, state);
+            self.rows.retain(|segment| filter.keeps_segment(subject.snapshot(), &segment.range));
         }
         self.list.scroll(self.rows.len(), usize::from(area.height.saturating_sub(5)));
     }

@@ -206,6 +206,9 @@ impl Timeline {
     /// Shows a stretch of another pane's axis, with its cursor; for panes that move together. Both count from
     /// their own beginning.
     pub(crate) fn follow(&mut self, subject: Subject<'_>, other: &Self, others: Subject<'_>) {
+        if other.axis == Axis::Time && subject.index().times.range().is_none() {
+            return;
+        }
         if self.axis != other.axis {
             self.set_axis(subject, other.axis);
         }
@@ -382,11 +385,10 @@ impl Timeline {
         let start = marks.partition_point(|mark| mark.at < column.from);
         let end = marks.partition_point(|mark| mark.at <= column.to);
         let inside = marks.get(start..end).unwrap_or_default();
-        // Columns may hold thousands; the gravest are few and found by themselves.
-        let has_oom = subject.replay().ooms().iter().any(|oom| {
-            let at = Moment::after(oom.event);
-            column.from <= at && at <= column.to
-        });
+        // Columns may hold thousands of marks; the gravest are looked up by themselves.
+        let ooms = subject.replay().ooms();
+        let oom = ooms.get(ooms.partition_point(|oom| Moment::after(oom.event) < column.from));
+        let has_oom = oom.is_some_and(|oom| Moment::after(oom.event) <= column.to);
         if has_oom { Some(MarkKind::Oom) } else { inside.first().map(|mark| mark.kind) }
     }
 }
@@ -414,5 +416,54 @@ fn next_mark(subject: Subject<'_>, at: Moment, forwards: bool) -> Option<Moment>
         let before = marks.partition_point(|mark| mark.at < at).checked_sub(1);
         let mark = before.and_then(|row| marks.get(row)).map(|mark| mark.at);
         borders.filter(|&border| border < at).chain(mark).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn showing(from: i64, to: i64) -> Timeline {
+        Timeline {
+            counter: Counter::Requested,
+            axis: Axis::Events,
+            from,
+            to,
+            cursor: from,
+            exact: None,
+            floor: 0,
+            fit_y: false,
+            columns: Vec::new(),
+            made_for: None,
+        }
+    }
+
+    #[test]
+    fn columns_cover_every_step_once_or_a_step_has_several() {
+        for (from, to, columns) in [(0, 338, 170), (5, 5, 10), (0, 9, 10), (7, 1_000_000, 399), (0, 3, 80)] {
+            let timeline = showing(from, to);
+            let mut expected = from;
+            for column in 0..columns {
+                let (first, last) = timeline.steps(column, columns);
+                assert!(first <= last && last <= to, "column {column} of {columns} in {from}..={to}");
+                if timeline.width() >= columns as i64 {
+                    assert_eq!(first, expected, "no step is left out");
+                    expected = last + 1;
+                }
+                // A step is found in the first of its columns.
+                let found = timeline.column_of(first, columns).unwrap();
+                assert!(found <= column && timeline.steps(found, columns).0 == first);
+            }
+            let (_, last) = timeline.steps(columns - 1, columns);
+            assert_eq!(last, to, "the last column ends with the last step");
+        }
+    }
+
+    #[test]
+    fn what_is_not_shown_has_no_column() {
+        let timeline = showing(10, 20);
+        assert_eq!(timeline.column_of(9, 80), None);
+        assert_eq!(timeline.column_of(21, 80), None);
+        assert_eq!(timeline.column_of(10, 80), Some(0));
     }
 }

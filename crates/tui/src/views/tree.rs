@@ -59,7 +59,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     let look = Look { columns: Columns::Live, inverted: pane.inverted };
     draw_rows(buffer, list, &pane.tree, names, look, theme);
     if let Some(facts) = pane.info.as_ref().filter(|_| info.height > 0) {
-        super::info::draw(buffer, info, facts, theme);
+        super::info::draw(buffer, info, info.y == rows.y, facts, theme);
     }
 }
 
