@@ -57,6 +57,15 @@ pub(crate) struct FilterArgs {
     pub(crate) hide_internal: bool,
 }
 
+impl Default for FilterArgs {
+    /// No filter was typed.
+    fn default() -> Self {
+        let (since, until) = (None, None);
+        let (device, stream, pool, min_size, stack) = (None, None, None, None, None);
+        Self { device, stream, pool, since, until, min_size, stack, hide_internal: true }
+    }
+}
+
 fn pool(text: &str) -> Result<Pool, String> {
     let wrong = || format!("{text:?} is no pool: two numbers, e.g. 0,1");
     let (a, b) = text.trim_matches(['(', ')']).split_once(',').ok_or_else(wrong)?;

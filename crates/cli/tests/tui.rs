@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::{Read, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,6 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn recording(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings").join(name)
+}
+
+fn cells(n: u16) -> NonZero<u16> {
+    NonZero::new(n).unwrap()
 }
 
 struct Tty {
@@ -44,7 +49,7 @@ impl Tty {
         }
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
-        let screen = Arc::new(Mutex::new((vt100::Parser::new(height, width, 0), Vec::new())));
+        let screen = Arc::new(Mutex::new((vt100::Parser::new(cells(height), cells(width), 0), Vec::new())));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let copy = Arc::clone(&screen);
         std::thread::spawn(move || {
@@ -89,7 +94,7 @@ impl Tty {
     }
 
     fn resize(&mut self, width: u16, height: u16) -> &mut Self {
-        self.screen.lock().unwrap().0.screen_mut().set_size(height, width);
+        self.screen.lock().unwrap().0.screen_mut().set_size(cells(height), cells(width));
         self.master.resize(PtySize { rows: height, cols: width, pixel_width: 0, pixel_height: 0 }).unwrap();
         self
     }

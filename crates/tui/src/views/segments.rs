@@ -32,6 +32,8 @@ pub(crate) struct Segment {
     pub(crate) free: u64,
     pub(crate) largest_hole: u64,
     pub(crate) blocks: usize,
+    /// The block that asked for most.
+    largest: Option<AllocIdx>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +79,7 @@ impl Segments {
         for (number, range) in state.ranges.iter().enumerate() {
             let start = self.pieces.len();
             let (mut free, mut largest_hole, mut blocks) = (0_u64, 0, 0);
+            let mut largest: Option<(u64, AllocIdx)> = None;
             while let Some(hole) = holes.next_if(|hole| hole.range == number) {
                 self.pieces.push(Piece { addr: hole.addr, size: hole.size, allocation: None });
                 free = free.saturating_add(hole.size);
@@ -93,13 +96,17 @@ impl Segments {
                         allocation: Some(index),
                     });
                     blocks += 1;
+                    if largest.is_none_or(|(most, _)| allocation.requested > most) {
+                        largest = Some((allocation.requested, index));
+                    }
                 }
             }
             let pieces = start..self.pieces.len();
             if let Some(pieces) = self.pieces.get_mut(pieces.clone()) {
                 pieces.sort_by_key(|piece| piece.addr);
             }
-            self.rows.push(Segment { range: *range, pieces, free, largest_hole, blocks });
+            let largest = largest.map(|(_, index)| index);
+            self.rows.push(Segment { range: *range, pieces, free, largest_hole, blocks, largest });
         }
         if let Some(only) = self.only {
             self.rows.retain(|segment| segment.range.pool == only);
@@ -209,7 +216,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         draw_bar(buffer, bar, subject, view, segment, is_selected, theme);
         if !is_narrow {
             let x = bar.right() + 2;
-            let label = pins(subject, view, segment);
+            let label = pins(subject, segment);
             let room = usize::from(line.right().saturating_sub(x));
             put(buffer, line, x, line.y, &fit(&label, room), if is_selected { text } else { dim });
         }
@@ -218,11 +225,9 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
 }
 
 /// What keeps a segment from being given back.
-fn pins(subject: Subject<'_>, view: &Segments, segment: &Segment) -> String {
+fn pins(subject: Subject<'_>, segment: &Segment) -> String {
     let kind = if segment.range.expandable { " (expandable)" } else { "" };
-    let requested = |index: AllocIdx| subject.replay().allocation(index).requested;
-    let blocks = view.pieces_of(segment).iter().filter_map(|piece| piece.allocation);
-    match blocks.max_by_key(|&index| requested(index)) {
+    match segment.largest {
         None => format!("nothing: cached{kind}"),
         Some(largest) => {
             let place = subject.place(subject.replay().allocation(largest).stack);
@@ -251,6 +256,8 @@ fn draw_bar(
     // Where a cell begins: with more bytes than 64 bits can multiply, in floating point.
     let edge = |cell: u64| (size as f64 / cells as f64 * cell as f64) as u64;
     let mut at = 0;
+    // Neighbouring cells mostly belong to the same block.
+    let mut known: Option<(AllocIdx, Option<ratatui::style::Color>)> = None;
     for cell in 0..area.width {
         let (from, to) = (edge(cell.into()), edge(u64::from(cell) + 1).max(edge(cell.into()) + 1));
         let part = |piece: &Piece| {
@@ -286,8 +293,12 @@ fn draw_bar(
         if let Some(index) = most.1
             && theme.colours != Colours::None
         {
-            let place = subject.place(subject.replay().allocation(index).stack);
-            if let Some(colour) = theme.of_name(&place).bg {
+            let colour = match known {
+                Some((last, colour)) if last == index => colour,
+                _ => theme.of_name(&subject.place(subject.replay().allocation(index).stack)).bg,
+            };
+            known = Some((index, colour));
+            if let Some(colour) = colour {
                 style = ratatui::style::Style::new().fg(colour);
             }
         }
