@@ -40,7 +40,8 @@ use args::{Args, Command};
 fn main() -> ExitCode {
     let args = Args::parse();
     style::choose(args.units, args.color);
-    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    // Not locked: the terminal UI gives the terminal back from another thread.
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout());
     let result = run(&args, &mut out).and_then(|code| Ok(out.flush().map(|()| code)?));
     match result {
         Ok(code) => code,

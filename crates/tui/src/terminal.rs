@@ -116,7 +116,9 @@ pub(crate) fn run(mut app: App, cache: Option<&Cache>) -> io::Result<u8> {
         {
             let mut screen = shared.screen();
             if shared.is_stale.swap(false, Ordering::SeqCst) {
-                screen.clear()?;
+                // Not `clear`: that asks the terminal where its cursor is, and slow ones do not answer in time.
+                let size = screen.size()?;
+                screen.resize(ratatui::layout::Rect::new(0, 0, size.width, size.height))?;
             }
             screen.draw(|frame| draw(frame, &app))?;
         }
