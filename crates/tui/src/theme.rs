@@ -139,6 +139,23 @@ impl Theme {
         }
     }
 
+    /// The same colour for what is not the data itself: a tint behind ordinary text.
+    pub(crate) fn tint_of_name(&self, name: &str) -> Style {
+        let [r, g, b] = colour::of(name);
+        let ground: [u8; 3] = match self.ground {
+            Ground::Dark => [0x10, 0x14, 0x18],
+            Ground::Light => [0xfb, 0xfb, 0xfa],
+        };
+        // A third of the colour over what is behind.
+        let mix = |colour: u8, ground: u8| ((u16::from(colour) + 2 * u16::from(ground)) / 3) as u8;
+        let [r, g, b] = [mix(r, ground[0]), mix(g, ground[1]), mix(b, ground[2])];
+        match self.colours {
+            Colours::True => Style::new().bg(Color::Rgb(r, g, b)),
+            Colours::Indexed => Style::new().bg(indexed(r, g, b)),
+            Colours::None | Colours::Sixteen => Style::new().add_modifier(Modifier::UNDERLINED),
+        }
+    }
+
     fn pick(&self, dark: u32, light: u32, dark16: Color, light16: Color) -> Color {
         let (rgb, sixteen) = match self.ground {
             Ground::Dark => (dark, dark16),

@@ -2,7 +2,6 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
 use vramscope_analysis::{Counter, Moment};
 
 use super::timeline::{Axis, Timeline};
@@ -335,10 +334,7 @@ fn draw_lanes(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
                 .take_while(|column| span_of(column.from, column.to) == Some(span))
                 .count();
             let name = phase_name(subject.snapshot().text(index.spans[span].name));
-            let mut style = theme.of_name(&name);
-            if theme.colours == Colours::None {
-                style = Style::new().add_modifier(Modifier::UNDERLINED);
-            }
+            let style = theme.tint_of_name(&name);
             let shown = format!("{:run$}", fit(&format!("▏{name}"), run));
             let text = if run < 3 { "▏".to_owned() + &" ".repeat(run.saturating_sub(1)) } else { shown };
             let cell = Rect { x: row.x + x as u16, width: run as u16, ..row };

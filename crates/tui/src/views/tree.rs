@@ -18,7 +18,7 @@ pub(crate) fn layout(area: Rect, show_info: bool) -> (Rect, Rect) {
     let none = Rect { height: 0, ..area };
     if !show_info {
         (area, none)
-    } else if area.width >= 120 {
+    } else if area.width >= 140 {
         let width = (area.width * 2 / 5).min(80);
         let left = Rect { width: area.width - width, ..area };
         (left, Rect { x: left.right(), width, ..area })
