@@ -307,6 +307,42 @@ fn every_recording_in_every_view() {
     assert!(seen > 40, "{seen} recordings");
 }
 
+/// Goes through every view and presses what changes most in it.
+fn roam(session: &mut Session) {
+    for view in ["1", "2", "3", "4", "5", "6", "7", "8", "9", "a"] {
+        session.press(&[view, "Down", "Enter", "p", ".", "t", "+", "Up", "c", "E", "J"]).text();
+    }
+}
+
+#[test]
+fn hostile_and_damaged_files_in_every_view() {
+    for (_, bytes) in vramscope_testkit::attacks::all().iter().filter(|(_, bytes)| bytes.len() < 1 << 20) {
+        roam(&mut Session::open_bytes(bytes, SMALL));
+    }
+    let mut rng = vramscope_testkit::Rng::new(5);
+    let options = vramscope_testkit::Options { events: 200, devices: 2, pool_id: true, ..Default::default() };
+    let recording = vramscope_testkit::record(&options).pickle(vramscope_testkit::Dialect::Protocol(4));
+    for _ in 0..150 {
+        let damaged = vramscope_testkit::damage(&recording, &mut rng);
+        roam(&mut Session::open_bytes(&damaged, SMALL));
+    }
+}
+
+#[test]
+fn times_and_sizes_that_no_clock_and_no_memory_has() {
+    let event = |time: i64, addr: u64, size: u64| {
+        format!(r#"{{"action": "alloc", "addr": {addr}, "size": {size}, "time_us": {time}}}"#)
+    };
+    let events = [
+        event(i64::MIN + 1, 0, u64::MAX),
+        event(i64::MAX, 1 << 40, u64::MAX / 2),
+        event(0, 1 << 50, 1 << 62),
+        event(-5, u64::MAX - 5, 700),
+    ];
+    let json = format!(r#"{{"segments": [], "device_traces": [[{}]]}}"#, events.join(","));
+    roam(&mut Session::open_bytes(json.as_bytes(), SMALL));
+}
+
 #[test]
 fn names_from_a_file_cannot_break_the_screen() {
     let evil = r#"{"name": "a\u001b[2Jb\u202e\u0000日本語🦀", "filename": "/x/\u0007é漢字.py", "line": 3}"#;

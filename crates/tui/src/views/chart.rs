@@ -178,7 +178,7 @@ fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &T
                 cell.set_symbol("▒").set_style(main);
             } else if low == 0 {
                 cell.set_symbol(EIGHTHS[high]).set_style(if is_cursor { main } else { range });
-            } else if high == 8 && has_colours {
+            } else if high == 8 && has_colours && !is_cursor {
                 // Both levels in one cell: the lower one in front of the upper.
                 cell.set_symbol(EIGHTHS[low]).set_style(main);
                 if let Some(behind) = range.fg {
@@ -294,6 +294,7 @@ fn draw_axis(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
         let Some(column) = timeline.column_of(value, area.width.into()) else { break };
         let text = match timeline.axis {
             Axis::Events => count((value - first) as u64),
+            Axis::Time if value == first => "0 s".into(),
             Axis::Time => format!("+{}", duration(value - first)),
         };
         let x = labels.x + column as u16;

@@ -180,7 +180,8 @@ fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str
     ));
     let last = if allocation.closed == Moment::NEVER { replay.end() } else { allocation.closed };
     let events = last.0.saturating_sub(allocation.opened.0);
-    let micros = subject.time(last).zip(subject.time(allocation.opened)).map(|(to, from)| to - from);
+    let micros =
+        subject.time(last).zip(subject.time(allocation.opened)).map(|(to, from)| to.saturating_sub(from));
     let lived = micros.map_or(String::new(), |micros| format!(", {}", duration(micros)));
     let open = if allocation.closed == Moment::NEVER { "at least " } else { "" };
     facts.push(("lives", format!("{open}{}{lived}", plural(events as usize, "event"))));

@@ -24,6 +24,9 @@ pub(crate) struct Column {
     pub(crate) max: Counters,
 }
 
+/// The farthest that times are from 1970, and from each other: 36 000 years.
+const FARTHEST: i64 = 1 << 60;
+
 /// Fewest steps of the axis on the screen.
 const LEAST_WIDTH: i64 = 4;
 
@@ -72,7 +75,12 @@ impl Timeline {
     pub(crate) fn bounds(&self, subject: Subject<'_>) -> (i64, i64) {
         match self.axis {
             Axis::Events => (0, i64::from(subject.replay().end().0)),
-            Axis::Time => subject.index().times.range().unwrap_or((0, 0)),
+            Axis::Time => {
+                let (first, last) = subject.index().times.range().unwrap_or((0, 0));
+                // A file may say anything; beyond these, steps of the axis could not be counted.
+                let first = first.clamp(-FARTHEST, FARTHEST);
+                (first, last.clamp(first, first + FARTHEST))
+            }
         }
     }
 
@@ -277,7 +285,7 @@ impl Timeline {
             Action::Up | Action::Down => {
                 let step = ((self.top(subject) - self.floor) / 10).max(1);
                 let by = if action == Action::Up { step } else { -step };
-                self.floor = (self.floor + by).clamp(0, self.top(subject) * 99 / 100);
+                self.floor = self.floor.saturating_add(by).clamp(0, self.top(subject) / 100 * 99);
             }
             Action::ResetY => (self.floor, self.fit_y) = (0, false),
             Action::FitY => {
