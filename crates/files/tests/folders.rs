@@ -100,3 +100,26 @@ fn a_file_that_is_named_is_taken_as_it_is() {
     let results = open_each(&inputs, None, &(), drop);
     assert!(results[0].as_ref().unwrap_err().to_string().starts_with("no/such/file.pickle: No such file"));
 }
+
+/// Somebody who has seen enough after the first chunk.
+struct Impatient;
+
+impl vramscope_files::Progress for Impatient {
+    fn advance(&self, _: u64) {}
+
+    fn is_cancelled(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn reading_can_be_called_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.pickle");
+    let recording =
+        vramscope_testkit::record(&vramscope_testkit::Options { events: 50, ..Default::default() });
+    fs::write(&path, recording.pickle(vramscope_testkit::Dialect::Protocol(4))).unwrap();
+    let (inputs, _) = find(&[path]);
+    let result = vramscope_files::open(&inputs[0], None, &Impatient);
+    assert!(matches!(result, Err(vramscope_files::OpenError::Cancelled { .. })), "{result:?}");
+}

@@ -66,7 +66,7 @@ impl App {
             return;
         }
         let (column, columns) = (usize::from(at.x - chart.x), usize::from(chart.width));
-        if pane.timeline.cursor_column(columns) == Some(column) {
+        if pane.timeline.is_at(column, columns) {
             self.act(Action::Enter);
         } else {
             pane.timeline.point(column, columns);

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{PLAIN, Session};
+use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use vramscope_tui::Effect;
 use vramscope_tui::keys::View;
 
@@ -356,6 +357,43 @@ fn names_from_a_file_cannot_break_the_screen() {
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
     }
     session.press(&["2"]).shows("日本語");
+}
+
+#[test]
+fn the_source_of_the_selected_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("model.py");
+    std::fs::write(&source, "import torch\n\ndef forward(x):\n    return x @ x\n").unwrap();
+    let frame = format!(r#"{{"name": "forward", "filename": "{}", "line": 4}}"#, source.display());
+    let event =
+        |addr: u64| format!(r#"{{"action": "alloc", "addr": {addr}, "size": 5, "frames": [{frame}]}}"#);
+    let json = format!(r#"{{"segments": [], "device_traces": [[{}, {}]]}}"#, event(0), event(512));
+    let mut session = Session::open_bytes(json.as_bytes(), WIDE);
+    session.press(&["2"]).shows("▸    4     return x @ x").shows("     3 def forward(x):");
+    // A name that is no plain file is not opened.
+    let json = json.replace(&source.display().to_string(), "/dev/zero");
+    Session::open_bytes(json.as_bytes(), WIDE).press(&["2"]).shows("zero:4 forward");
+}
+
+#[test]
+fn the_mouse_does_what_keys_do() {
+    let mouse = |kind, column, row| MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+    let click = |column, row| mouse(MouseEventKind::Down(MouseButton::Left), column, row);
+    let mut made = made();
+    // The last column of the chart is the end of the trace; a second click opens it.
+    made.app.mouse(click(79, 8));
+    made.shows("600 B requested  event 8");
+    made.app.mouse(click(79, 8));
+    made.shows("%par");
+    // The second row of the tree is below the title, the tabs, the moment and the header.
+    made.app.mouse(click(40, 5));
+    made.press(&["y"]).shows("copied 4 frames");
+    made.app.mouse(click(2, 1));
+    assert_eq!(made.app.view(), View::Timeline);
+    let mut llama = llama(SMALL);
+    llama.shows("0                 2 000");
+    llama.app.mouse(mouse(MouseEventKind::ScrollUp, 40, 8));
+    llama.hides("0                 2 000");
 }
 
 #[test]

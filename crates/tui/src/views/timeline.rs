@@ -380,6 +380,12 @@ impl Timeline {
         self.exact = None;
     }
 
+    /// Whether the cursor is in a column; zoomed in far, a step of the axis has several.
+    pub(crate) fn is_at(&self, column: usize, columns: usize) -> bool {
+        let (first, last) = self.steps(column, columns);
+        (first..=last).contains(&self.cursor)
+    }
+
     /// Zooms at a column, as the wheel does.
     pub(crate) fn zoom_at(&mut self, subject: Subject<'_>, column: usize, columns: usize, factor: f64) {
         let around = self.steps(column, columns).0;
