@@ -6,7 +6,7 @@ use crate::allocations::{AllocIdx, Allocation, Allocations, Moment};
 use crate::blocks;
 use crate::counters::{Counter, Counters};
 use crate::pairing::{self, Link};
-use crate::ranges::{RangeHistory, RangeSet};
+use crate::ranges::{Range, RangeHistory, RangeSet};
 use crate::rounding::Rules;
 use crate::state::State;
 use crate::timeline::{Source, Timeline};
@@ -162,27 +162,34 @@ impl Replay {
 
     /// The first moment in a stretch, both ends included, at which a counter is highest in it.
     pub fn highest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
-        self.first_extreme(from, to, |(_, max)| max[counter])
+        self.timeline.highest(&self.source(), counter, from, to)
     }
 
     /// The first moment in a stretch, both ends included, at which a counter is lowest in it.
     pub fn lowest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
-        self.first_extreme(from, to, |(min, _)| min[counter])
-    }
-
-    fn first_extreme(&self, from: Moment, to: Moment, value: impl Fn((Counters, Counters)) -> i64) -> Moment {
         let (mut from, mut to) = (from, to.min(self.end()));
-        let extreme = value(self.extremes(from, to));
-        // Halving: the first half that reaches the extreme holds the first moment that does.
+        let least = self.extremes(from, to).0[counter];
+        // Halving: the first half that reaches the minimum holds the first moment that does.
         while from < to {
             let middle = Moment(from.0 + (to.0 - from.0) / 2);
-            if value(self.extremes(from, middle)) == extreme {
+            if self.extremes(from, middle).0[counter] == least {
                 to = middle;
             } else {
                 from = Moment(middle.0 + 1);
             }
         }
         from
+    }
+
+    /// What is held from the driver at a moment, by address.
+    pub fn held(&self, at: Moment) -> Vec<Range> {
+        self.ranges.at(at.0).iter().copied().collect()
+    }
+
+    /// Every range that was held at the start or taken later, in no particular order.
+    pub(crate) fn ever_held(&self) -> impl Iterator<Item = Range> + '_ {
+        let taken = self.ranges.changes.iter().filter(|change| change.held).map(|change| change.range);
+        self.ranges.start.iter().copied().chain(taken)
     }
 
     /// The allocations live at a moment, those that await their free included, in no particular order.

@@ -17,7 +17,7 @@ use crate::ranges::Change;
 pub(crate) const STRIDE: usize = 256;
 
 /// Stretches whose extremes are kept together, so that long ranges are quick too.
-const GROUP: usize = 64;
+pub(crate) const GROUP: usize = 64;
 
 /// Events between two kept live sets, at the least.
 const LIVE_STRIDE: usize = 4096;
@@ -27,7 +27,7 @@ const LIVE_STRIDE: usize = 4096;
 pub(crate) struct Stretch {
     before: Counters,
     min: Counters,
-    max: Counters,
+    pub(crate) max: Counters,
 }
 
 /// Where a counter is highest, first.
@@ -42,9 +42,9 @@ pub(crate) struct Timeline {
     pub(crate) start: Counters,
     pub(crate) end: Counters,
     pub(crate) peaks: [Highest; 4],
-    stretches: Vec<Stretch>,
+    pub(crate) stretches: Vec<Stretch>,
     /// The extremes of each [`GROUP`] of stretches.
-    groups: Vec<(Counters, Counters)>,
+    pub(crate) groups: Vec<(Counters, Counters)>,
     /// Moment of each kept live set, and where it ends in `live`.
     live_sets: Vec<(Moment, usize)>,
     live: Vec<AllocIdx>,
@@ -62,7 +62,7 @@ pub(crate) struct Source<'a> {
 impl Source<'_> {
     /// The counters after an event, given those before it.
     #[inline(always)]
-    fn step(&self, mut counters: Counters, row: usize, lost: &mut usize) -> Counters {
+    pub(crate) fn step(&self, mut counters: Counters, row: usize, lost: &mut usize) -> Counters {
         let now = Moment(row as u32 + 1);
         let link = self.links[row];
         let own = link.as_allocation();

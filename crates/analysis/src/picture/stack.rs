@@ -1,0 +1,343 @@
+//! Allocations stacked in order of birth: the index behind the memory timeline.
+//!
+//! What is live at a moment is a part of what was born by then. So allocations are put in order of birth
+//! and cut into nodes of [`LEAF`], these into nodes of [`FANOUT`] times as many, and so on. A node whose
+//! allocations are all born keeps those that outlive the last of these births, sorted by their end, with
+//! sums: how many of its bytes are live at any later moment is one binary search. What dies sooner is in
+//! no list, and most allocations die soon, so the lists of larger nodes get short. The one node of each
+//! size that is still filling up at the moment asked for is entered instead.
+//!
+//! A column of pixels visits only nodes that the centre of some pixel lies in. The allocations from
+//! before the first event are sorted by their end: those that live are a prefix, and need one sum each.
+
+use crate::allocations::{AllocIdx, Allocations, Moment};
+use crate::counters::Counter;
+use crate::picture::{Cell, Columns, Picture, Rows};
+use crate::replay::Replay;
+
+/// Allocations in the smallest node.
+const LEAF: usize = 64;
+/// Nodes in the next larger one.
+const FANOUT: usize = 16;
+
+/// The nodes of one size.
+#[derive(Clone, Debug, Default)]
+struct Level {
+    /// Where the list of each node begins, and after the last where it ends.
+    starts: Vec<usize>,
+    /// Ends of allocations that outlive their node, in order.
+    ends: Vec<Moment>,
+    /// Bytes of this and all later ends of the node.
+    sums: Vec<u64>,
+}
+
+impl Level {
+    /// Bytes of a node that are live at a moment after its last birth.
+    fn live(&self, node: usize, at: Moment) -> u64 {
+        let (start, end) = (self.starts[node], self.starts[node + 1]);
+        let first = start + self.ends[start..end].partition_point(|&ended| ended <= at);
+        if first < end { self.sums[first] } else { 0 }
+    }
+
+    /// Adds a node with allocations (end, bytes) sorted by end.
+    fn push(&mut self, sorted: &[(Moment, u64)]) {
+        let start = self.ends.len();
+        for &(end, bytes) in sorted {
+            match self.ends.last() {
+                Some(&last) if self.ends.len() > start && last == end => {
+                    if let Some(sum) = self.sums.last_mut() {
+                        *sum = sum.saturating_add(bytes);
+                    }
+                }
+                _ => {
+                    self.ends.push(end);
+                    self.sums.push(bytes);
+                }
+            }
+        }
+        let mut sum = 0_u64;
+        for bytes in self.sums[start..].iter_mut().rev() {
+            sum = sum.saturating_add(*bytes);
+            *bytes = sum;
+        }
+        self.starts.push(self.ends.len());
+    }
+
+    /// The list of a node as (end, bytes).
+    fn list(&self, node: usize) -> impl Iterator<Item = (Moment, u64)> + '_ {
+        let (start, end) = (self.starts[node], self.starts[node + 1]);
+        (start..end).map(move |at| {
+            let after = if at + 1 < end { self.sums[at + 1] } else { 0 };
+            (self.ends[at], self.sums[at].saturating_sub(after))
+        })
+    }
+}
+
+/// The allocations of a device in stacking order, with sums.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    counter: Counter,
+    /// Allocations from before the first event, what stays longest first.
+    earlier: Vec<AllocIdx>,
+    /// Bytes of each of these and all before it.
+    earlier_sums: Vec<u64>,
+    /// The others in order of birth.
+    order: Vec<AllocIdx>,
+    /// Nodes from the smallest up.
+    levels: Vec<Level>,
+}
+
+/// How an allocation counts.
+#[derive(Clone, Copy)]
+struct Measure<'a> {
+    allocations: &'a Allocations,
+    counter: Counter,
+}
+
+impl Measure<'_> {
+    fn bytes(self, index: AllocIdx) -> u64 {
+        match self.counter {
+            Counter::Requested => self.allocations.requested[index.index()],
+            Counter::Allocated | Counter::Active | Counter::Reserved => self.allocations.size[index.index()],
+        }
+    }
+
+    fn born(self, index: AllocIdx) -> Moment {
+        self.allocations.opened[index.index()]
+    }
+
+    fn end(self, index: AllocIdx) -> Moment {
+        match self.counter {
+            Counter::Allocated => self.allocations.released[index.index()],
+            Counter::Requested | Counter::Active | Counter::Reserved => {
+                self.allocations.closed[index.index()]
+            }
+        }
+    }
+}
+
+impl Stack {
+    /// The stack of a counter. Reserved memory is no stack of allocations: for it, active ones are taken.
+    pub fn new(replay: &Replay, counter: Counter) -> Self {
+        let counter = if counter == Counter::Reserved { Counter::Active } else { counter };
+        let measure = Measure { allocations: replay.allocations(), counter };
+        let lives = |&index: &AllocIdx| measure.born(index) < measure.end(index);
+        let all = (0..replay.allocations().len() as u32).map(AllocIdx).filter(lives);
+        let (mut earlier, mut order): (Vec<_>, Vec<_>) =
+            all.partition(|&index| measure.born(index) == Moment::START);
+        earlier.sort_by_key(|&index| (std::cmp::Reverse(measure.end(index)), index));
+        if !order.is_sorted_by_key(|&index| measure.born(index)) {
+            order.sort_by_key(|&index| measure.born(index));
+        }
+        let mut sum = 0_u64;
+        let add = |&index: &AllocIdx| {
+            sum = sum.saturating_add(measure.bytes(index));
+            sum
+        };
+        let earlier_sums = earlier.iter().map(add).collect();
+        let levels = levels(measure, &order);
+        Self { counter, earlier, earlier_sums, order, levels }
+    }
+
+    /// What is stacked.
+    pub fn counter(&self) -> Counter {
+        self.counter
+    }
+
+    /// The picture of some columns and rows; `None` if `go_on` says to stop.
+    pub fn picture(
+        &self,
+        replay: &Replay,
+        columns: &Columns,
+        rows: Rows,
+        go_on: &dyn Fn() -> bool,
+    ) -> Option<Picture> {
+        let shown = columns.shown(replay, self.counter);
+        let measure = self.measure(replay);
+        Picture::paint(shown, rows.count, go_on, |at, column| {
+            Walk { stack: self, measure, at, rows, column }.run();
+        })
+    }
+
+    /// Where an allocation lies in the stack at a moment, in bytes from the bottom.
+    pub fn place(&self, replay: &Replay, index: AllocIdx, at: Moment) -> Option<(u64, u64)> {
+        let measure = self.measure(replay);
+        if index.index() >= replay.allocations().len() {
+            return None;
+        }
+        let (born, end, bytes) = (measure.born(index), measure.end(index), measure.bytes(index));
+        if !(born <= at && at < end) {
+            return None;
+        }
+        let low = if born == Moment::START {
+            let key = |other: &AllocIdx| (std::cmp::Reverse(measure.end(*other)), *other);
+            let place = self.earlier.binary_search_by_key(&(std::cmp::Reverse(end), index), key).ok()?;
+            place.checked_sub(1).map_or(0, |below| self.earlier_sums[below])
+        } else {
+            let place =
+                self.order.binary_search_by_key(&(born, index), |&other| (measure.born(other), other));
+            self.earlier_live(measure, at).1.saturating_add(self.sum_below(measure, place.ok()?, at))
+        };
+        Some((low, low.saturating_add(bytes)))
+    }
+
+    fn measure<'a>(&self, replay: &'a Replay) -> Measure<'a> {
+        Measure { allocations: replay.allocations(), counter: self.counter }
+    }
+
+    /// How many of the earliest live at a moment, and their bytes.
+    fn earlier_live(&self, measure: Measure<'_>, at: Moment) -> (usize, u64) {
+        let count = self.earlier.partition_point(|&index| measure.end(index) > at);
+        (count, count.checked_sub(1).map_or(0, |last| self.earlier_sums[last]))
+    }
+
+    /// Bytes live at a moment among the first `count` births.
+    fn sum_below(&self, measure: Measure<'_>, count: usize, at: Moment) -> u64 {
+        let mut sum = 0_u64;
+        self.cover(count, &mut |part| {
+            sum = sum.saturating_add(match part {
+                Part::Node { level, node } => self.levels[level].live(node, at),
+                Part::Single(place) => self.live_bytes(measure, place, at),
+            });
+            true
+        });
+        sum
+    }
+
+    fn live_bytes(&self, measure: Measure<'_>, place: usize, at: Moment) -> u64 {
+        let index = self.order[place];
+        if measure.end(index) > at { measure.bytes(index) } else { 0 }
+    }
+
+    /// The first `count` births as whole nodes, the largest first, and what is left over one by one;
+    /// until `visit` has had enough.
+    fn cover(&self, count: usize, visit: &mut dyn FnMut(Part) -> bool) {
+        let mut done = 0;
+        for level in (0..self.levels.len()).rev() {
+            let size = node_size(level);
+            while done + size <= count {
+                if !visit(Part::Node { level, node: done / size }) {
+                    return;
+                }
+                done += size;
+            }
+        }
+        for place in done..count {
+            if !visit(Part::Single(place)) {
+                return;
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Node { level: usize, node: usize },
+    Single(usize),
+}
+
+/// Allocations in a node of a level.
+fn node_size(level: usize) -> usize {
+    LEAF * FANOUT.pow(level as u32)
+}
+
+/// Lists of whole nodes, level by level.
+fn levels(measure: Measure<'_>, order: &[AllocIdx]) -> Vec<Level> {
+    let mut levels: Vec<Level> = Vec::new();
+    let mut list = Vec::new();
+    let mut nodes = order.len() / LEAF;
+    while nodes > 0 {
+        let size = node_size(levels.len());
+        let mut level = Level { starts: vec![0], ..Level::default() };
+        for node in 0..nodes {
+            let last_birth = measure.born(order[(node + 1) * size - 1]);
+            list.clear();
+            match levels.last() {
+                None => {
+                    let members = order[node * size..(node + 1) * size].iter();
+                    list.extend(members.map(|&index| (measure.end(index), measure.bytes(index))));
+                }
+                Some(below) => list.extend((0..FANOUT).flat_map(|child| below.list(node * FANOUT + child))),
+            }
+            list.retain(|&(end, _)| end > last_birth);
+            // The stable sort finds the runs that the smaller nodes come in.
+            list.sort_by_key(|&(end, _)| end);
+            level.push(&list);
+        }
+        levels.push(level);
+        nodes /= FANOUT;
+    }
+    levels
+}
+
+/// One column being painted.
+struct Walk<'a> {
+    stack: &'a Stack,
+    measure: Measure<'a>,
+    at: Moment,
+    rows: Rows,
+    column: &'a mut [Cell],
+}
+
+impl Walk<'_> {
+    fn run(&mut self) {
+        let stack = self.stack;
+        let (earlier, height) = stack.earlier_live(self.measure, self.at);
+        self.earlier(earlier, height);
+        let born = stack.order.partition_point(|&index| self.measure.born(index) <= self.at);
+        let mut low = height;
+        stack.cover(born, &mut |part| {
+            low = match part {
+                Part::Node { level, node } => self.node(level, node, low),
+                Part::Single(place) => self.single(place, low),
+            };
+            // Whatever is stacked above the picture is not seen.
+            self.rows.first_from(low as f64) < self.rows.count
+        });
+    }
+
+    fn earlier(&mut self, live: usize, height: u64) {
+        let rows = self.rows.within(0, height);
+        let mut place =
+            self.stack.earlier_sums.partition_point(|&sum| sum as f64 <= self.rows.centre(rows.start));
+        for row in rows {
+            while place + 1 < live && self.stack.earlier_sums[place] as f64 <= self.rows.centre(row) {
+                place += 1;
+            }
+            if let Some(&index) = self.stack.earlier.get(place) {
+                self.column[row] = Cell::of(index);
+            }
+        }
+    }
+
+    /// Paints a node whose allocations are all born, from `low` up, and says how far it reaches.
+    fn node(&mut self, level: usize, node: usize, low: u64) -> u64 {
+        let live = self.stack.levels[level].live(node, self.at);
+        let high = low.saturating_add(live);
+        if live == 0 || self.rows.within(low, high).is_empty() {
+            return high;
+        }
+        let mut low = low;
+        if level == 0 {
+            for place in node * LEAF..(node + 1) * LEAF {
+                low = self.single(place, low);
+            }
+        } else {
+            for child in node * FANOUT..(node + 1) * FANOUT {
+                low = self.node(level - 1, child, low);
+            }
+        }
+        high
+    }
+
+    fn single(&mut self, place: usize, low: u64) -> u64 {
+        let bytes = self.stack.live_bytes(self.measure, place, self.at);
+        if bytes == 0 {
+            return low;
+        }
+        let high = low.saturating_add(bytes);
+        let rows = self.rows.within(low, high);
+        self.column[rows].fill(Cell::of(self.stack.order[place]));
+        high
+    }
+}
