@@ -41,6 +41,15 @@ impl Times {
         self.first.map(|first| (first.min(self.last), self.last))
     }
 
+    /// The highest time that an event before a moment carries, or the first time at all if there is none.
+    pub fn highest(&self, events: &EventTable, at: Moment) -> Option<i64> {
+        let row = (at.0 as usize).min(events.len());
+        let stretch = (row / STRIDE).min(self.before.len().saturating_sub(1));
+        let kept = self.before.get(stretch).copied()?;
+        let since = (stretch * STRIDE..row).filter_map(|row| events.time_us(row)).max();
+        Some(since.unwrap_or(i64::MIN).max(kept)).filter(|&time| time != i64::MIN).or(self.first)
+    }
+
     /// The moment before the first event at or after a time.
     pub fn before(&self, events: &EventTable, time_us: i64) -> Moment {
         self.search(events, |highest| highest < time_us)
@@ -79,6 +88,8 @@ mod tests {
         // The highest so far is 10, 20, 20, 20, 30.
         assert_eq!(times.range(), Some((10, 30)));
         assert_eq!([9, 10, 15, 20, 29, 30].map(|time| times.at(&events, time).0), [0, 1, 1, 4, 4, 5]);
+        let highest = [0, 1, 2, 3, 4, 5, 99].map(|at| times.highest(&events, Moment(at)));
+        assert_eq!(highest, [10, 10, 20, 20, 20, 30, 30].map(Some));
         assert_eq!([9, 10, 11, 20, 21, 31].map(|time| times.before(&events, time).0), [0, 0, 1, 1, 4, 5]);
     }
 

@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use proptest::prelude::*;
-use vramscope_analysis::picture::{Axis, Cell, Columns, Lane, Lanes, Rows, Stack, Times, lanes};
-use vramscope_analysis::{AllocIdx, Allocation, Counter, Moment, Replay};
+use vramscope_analysis::picture::{Axis, Cell, Clock, Columns, Lane, Lanes, Rows, Stack, lanes};
+use vramscope_analysis::{AllocIdx, Allocation, Counter, Moment, Replay, Times};
 use vramscope_snapshot::{DeviceId, EventTable, Reader, Snapshot};
 use vramscope_testkit::allocator::Config;
 use vramscope_testkit::{Dialect, Options, record};
@@ -105,16 +105,17 @@ proptest! {
         let replay = Replay::new(&snapshot, DeviceId(0));
         let events = snapshot.events(DeviceId(0));
         let times = Times::new(events);
+        let clock = Clock::new(events, &times);
         let begins = begins(events);
         let counters: Vec<i64> = std::iter::once(replay.counters(Moment::START)[counter])
             .chain(replay.all_counters().map(|counters| counters[counter]))
             .collect();
         let axis = if on_time { Axis::Time } else { Axis::Events };
-        let whole = if on_time { times.span().max(1) as f64 } else { f64::from(replay.end().0) + 1.0 };
+        let whole = if on_time { clock.unwrap().span().max(1) as f64 } else { f64::from(replay.end().0) + 1.0 };
         let x = (x.0 * whole, x.1 * whole);
         let peak = replay.peak(counter).bytes as f64 * 1.1;
         let rows = Rows::new((y.0 * peak, y.1 * peak), size.1);
-        let columns = Columns::new(&replay, &times, axis, x, size.0);
+        let columns = Columns::new(&replay, clock, axis, x, size.0);
         let stack = Stack::new(&replay, counter);
         let picture = stack.picture(&replay, &columns, rows, &|| true).unwrap();
         let lanes = lanes(&replay);
@@ -173,6 +174,7 @@ fn a_spike_of_one_event_is_seen_at_every_zoom() {
     let snapshot = read(json.as_bytes());
     let replay = Replay::new(&snapshot, DeviceId(0));
     let times = Times::new(snapshot.events(DeviceId(0)));
+    let clock = Clock::new(snapshot.events(DeviceId(0)), &times);
     let stack = Stack::new(&replay, Counter::Requested);
     let rows = Rows::new((0.0, 1e9), 10);
     // The allocation is live after its event only: that moment, of the 150 001 that there are.
@@ -183,7 +185,7 @@ fn a_spike_of_one_event_is_seen_at_every_zoom() {
         {
             let width = whole / zoom;
             let left = (at - width * 0.405).clamp(0.0, whole - width);
-            let columns = Columns::new(&replay, &times, axis, (left, left + width), 100);
+            let columns = Columns::new(&replay, clock, axis, (left, left + width), 100);
             let picture = stack.picture(&replay, &columns, rows, &|| true).unwrap();
             let column = ((at - left) / width * 100.0) as usize;
             assert_eq!(picture.shown[column], Some(spike), "{axis:?} at zoom {zoom}");

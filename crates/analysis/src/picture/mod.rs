@@ -17,12 +17,12 @@
 //! cost, and for each column a few steps down a tree; see [`Stack`].
 
 mod address;
+mod clock;
 mod stack;
-mod times;
 
 pub use address::{Lane, Lanes, lanes};
+pub use clock::Clock;
 pub use stack::Stack;
-pub use times::Times;
 
 use crate::allocations::{AllocIdx, Moment};
 use crate::counters::Counter;
@@ -65,12 +65,12 @@ pub struct Columns(Vec<Option<(Moment, Moment)>>);
 
 impl Columns {
     /// The columns of a stretch from `x.0` to `x.1`, so many pixels wide.
-    pub fn new(replay: &Replay, times: &Times, axis: Axis, x: (f64, f64), width: usize) -> Self {
+    pub fn new(replay: &Replay, clock: Option<Clock<'_>>, axis: Axis, x: (f64, f64), width: usize) -> Self {
         let step = (x.1 - x.0) / width.max(1) as f64;
         let edge = |column: usize| x.0 + column as f64 * step;
         let column = |column: usize| match axis {
             Axis::Events => on_events(replay.end(), edge(column), edge(column + 1)),
-            Axis::Time => times.between(edge(column), edge(column + 1)),
+            Axis::Time => clock?.between(edge(column), edge(column + 1)),
         };
         Self((0..width).map(column).collect())
     }
