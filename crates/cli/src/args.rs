@@ -66,6 +66,9 @@ pub(crate) enum Command {
     Export(Box<ExportArgs>),
     Doctor(Box<DoctorArgs>),
     Demo(Box<DemoArgs>),
+    View(crate::view::ViewArgs),
+    Doctor(DoctorArgs),
+    Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

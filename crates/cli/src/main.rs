@@ -28,6 +28,7 @@ mod text;
 mod top;
 mod tree;
 mod tui;
+mod view;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -72,6 +73,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Categories(categories) => categories::run(categories, out),
         Command::Shapes(shapes) => shapes::run(shapes, out),
         Command::Export(export) => export::run(export, out),
+        Command::View(view) => view::run(view),
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),
         Command::Demo(demo) => demo::run(demo, out),

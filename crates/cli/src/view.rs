@@ -1,0 +1,95 @@
+//! `vramscope view`: the window.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args as ClapArgs;
+
+use crate::args::CacheArgs;
+use crate::filter;
+
+/// A window with every view: timeline, segments, flame graph, lifetimes, tables, comparison
+///
+/// Without a path, the window shows where to drop files.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope view snapshot.pickle
+  vramscope view run/ --gpu H100             # all ranks of a folder, with a line at the device's capacity")]
+pub(crate) struct ViewArgs {
+    /// Files, or folders of ranks
+    pub(crate) paths: Vec<PathBuf>,
+    /// The device's capacity: a size like 80GiB, or a name like H100
+    #[arg(long, value_name = "NAME|SIZE", value_parser = capacity)]
+    pub(crate) gpu: Option<u64>,
+    /// Save a picture of the window once it is drawn, and close it
+    #[arg(long, value_name = "FILE.png")]
+    pub(crate) screenshot: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+}
+
+/// What the driver reports as total memory of well-known devices, in MiB.
+const DEVICES: [(&str, u64); 20] = [
+    ("A10", 23_028),
+    ("A10G", 23_028),
+    ("A100", 81_920),
+    ("A100-40", 40_960),
+    ("A100-80", 81_920),
+    ("A6000", 49_140),
+    ("B200", 183_359),
+    ("GH200", 97_871),
+    ("H20", 97_871),
+    ("H100", 81_559),
+    ("H200", 143_771),
+    ("L4", 23_034),
+    ("L40S", 46_068),
+    ("MI300X", 196_592),
+    ("RTX3090", 24_576),
+    ("RTX4090", 24_564),
+    ("RTX5090", 32_607),
+    ("T4", 15_360),
+    ("V100", 16_384),
+    ("V100-32", 32_768),
+];
+
+fn capacity(text: &str) -> Result<u64, String> {
+    let name: String = text.to_uppercase().chars().filter(|c| !matches!(c, ' ' | '_')).collect();
+    if let Some((_, mib)) = DEVICES.iter().find(|(known, _)| *known == name) {
+        return Ok(mib << 20);
+    }
+    filter::size(text).map_err(|error| {
+        let names: Vec<_> = DEVICES.iter().map(|(name, _)| *name).collect();
+        format!("{error}; or one of {}", names.join(", "))
+    })
+}
+
+pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
+    vramscope_viewer::run(vramscope_viewer::Options {
+        paths: args.paths.clone(),
+        cache: args.cache.cache(),
+        capacity: args.gpu,
+        // A picture must not depend on what was looked at before.
+        config: if args.screenshot.is_some() { None } else { config() },
+        screenshot: args.screenshot.clone(),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `$XDG_CONFIG_HOME/vramscope`, or `~/.config/vramscope`.
+fn config() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
+    Some(base.join("vramscope"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::capacity;
+
+    #[test]
+    fn devices_by_name_and_sizes() {
+        assert_eq!(capacity("h100"), Ok(81_559 << 20));
+        assert_eq!(capacity("80GiB"), Ok(80 << 30));
+        assert!(capacity("abacus").is_err_and(|error| error.contains("H100")));
+    }
+}

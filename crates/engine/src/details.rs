@@ -1,0 +1,111 @@
+//! All about one allocation.
+
+use vramscope_analysis::{AllocIdx, Allocation, Moment, State};
+use vramscope_snapshot::{EventIdx, StackId};
+
+use crate::device::{Device, File};
+use crate::protocol::{Details, Neighbour};
+
+pub(crate) fn details(file: &File, device: &Device, index: AllocIdx, at: u32) -> Details {
+    let (snapshot, replay) = (&file.snapshot, &device.replay);
+    let allocation = replay.allocation(index);
+    let events = device.events(snapshot);
+    let time = |at: Moment| at.event().and_then(|event| events.time_us(event.index()));
+    // Beside what it lies is asked of the cursor's moment, if it lives then.
+    let at = Some(Moment(at)).filter(|&at| allocation.is_live(at)).unwrap_or(allocation.opened);
+    let state = replay.state(at);
+    let range = state.range_of(allocation.addr);
+    let total = device.totals().get(&allocation.stack).copied().unwrap_or_default();
+    let same_live = state.live.iter().map(|&index| replay.allocation(index));
+    let same_stack_live = same_live
+        .filter(|other| other.stack == allocation.stack)
+        .fold((0, 0_u64), |(count, bytes), other| (count + 1, bytes.saturating_add(other.requested)));
+    Details {
+        alloc: index.0,
+        owner: device.owner(file, index, false),
+        addr: allocation.addr,
+        requested: allocation.requested,
+        size: allocation.size,
+        estimated: allocation.estimated,
+        opened: allocation.opened.0,
+        released: allocation.released.0,
+        closed: allocation.closed.0,
+        times: [allocation.opened, allocation.released, allocation.closed].map(time),
+        frames: file.frames(allocation.stack),
+        free_frames: free_stack(file, device, &allocation).map_or_else(Vec::new, |stack| file.frames(stack)),
+        place: file.stack_name(allocation.stack).place.clone(),
+        stream: snapshot.stream(allocation.stream),
+        pool: file.pool_name(state.pool_of(allocation.addr, allocation.pool)),
+        category: String::new(),
+        phases: device.phases(snapshot, allocation.opened),
+        shapes: Vec::new(),
+        notes: notes(file, device, &allocation),
+        segment: range.map(|range| (range.addr, range.size)),
+        neighbours: neighbours(file, device, &state, &allocation),
+        same_stack: (total.count, total.bytes),
+        same_stack_live,
+    }
+}
+
+/// The stack of the event that let it go, if it is another one.
+fn free_stack(file: &File, device: &Device, allocation: &Allocation) -> Option<StackId> {
+    let event = allocation.released.event()?;
+    let stack = device.events(&file.snapshot).get(event.index()).stack;
+    (stack.has_frames() && stack != allocation.stack).then_some(stack)
+}
+
+/// What was attached to the event that opened it.
+fn notes(file: &File, device: &Device, allocation: &Allocation) -> Vec<(String, String)> {
+    let snapshot = &file.snapshot;
+    let Some(EventIdx(event)) = allocation.opened.event() else { return Vec::new() };
+    let meta = snapshot.meta(device.events(snapshot).get(event as usize).meta);
+    let texts = [
+        ("compiled region", meta.compile_context),
+        ("metadata", meta.user_metadata),
+        ("internal", meta.internal_metadata),
+        ("forward traceback", meta.forward),
+    ];
+    let present = texts.into_iter().map(|(name, text)| (name.to_owned(), snapshot.text(text).to_owned()));
+    present.filter(|(_, text)| !text.is_empty()).collect()
+}
+
+fn neighbours(
+    file: &File,
+    device: &Device,
+    state: &State,
+    allocation: &Allocation,
+) -> [Option<Neighbour>; 2] {
+    let replay = &device.replay;
+    let Some(range) = state.range_of(allocation.addr) else { return [None, None] };
+    let end = allocation.addr.saturating_add(allocation.size);
+    let describe = |index: AllocIdx| {
+        let other = replay.allocation(index);
+        Neighbour {
+            alloc: Some(index.0),
+            size: other.size,
+            place: file.stack_name(other.stack).place.clone(),
+        }
+    };
+    let hole = |size: u64| Neighbour { alloc: None, size, place: "free".into() };
+    let place = state.live.partition_point(|&index| replay.allocation(index).addr < allocation.addr);
+    let before = place.checked_sub(1).and_then(|place| state.live.get(place)).copied();
+    let before_end = before
+        .map(|index| replay.allocation(index))
+        .map(|other| other.addr.saturating_add(other.size))
+        .filter(|&end| end > range.addr)
+        .unwrap_or(range.addr);
+    let before = match allocation.addr.saturating_sub(before_end) {
+        0 if before_end > range.addr => before.map(describe),
+        0 => None,
+        free => Some(hole(free)),
+    };
+    let later = state.live.get(place..).unwrap_or_default().iter().copied();
+    let after = later.map(|index| (index, replay.allocation(index).addr)).find(|&(_, addr)| addr >= end);
+    let after = match after.filter(|&(_, addr)| addr < range.end()) {
+        Some((index, addr)) if addr == end => Some(describe(index)),
+        Some((_, addr)) => Some(hole(addr - end)),
+        None if end < range.end() => Some(hole(range.end() - end)),
+        None => None,
+    };
+    [before, after]
+}

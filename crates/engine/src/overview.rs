@@ -1,0 +1,116 @@
+//! A device at first sight, and a moment at a glance.
+
+use vramscope_analysis::units::{bytes, count};
+use vramscope_analysis::{Counter, Moment, Status, gap};
+use vramscope_snapshot::{Action, DeviceId, PoolId};
+
+use crate::device::{Device, File};
+use crate::protocol::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
+
+pub(crate) fn summary(file: &File, device: &Device) -> Summary {
+    let (snapshot, replay) = (&file.snapshot, &device.replay);
+    let clock = device.clock(snapshot);
+    let origin = clock.map_or(0, |clock| clock.origin());
+    let span_end = clock.map_or(0, |clock| clock.span());
+    let peak = |counter| {
+        let peak = replay.peak(counter);
+        (peak.bytes, peak.at.0)
+    };
+    let time = |at: Moment| clock.map_or(0, |clock| clock.of(at));
+    let verdict = replay.verdict();
+    let mut warnings = snapshot.warnings.clone();
+    if let Some(damage) = &snapshot.damage {
+        warnings.push(format!(
+            "damaged or cut at byte {}: {}; what is intact is shown",
+            count(damage.offset),
+            damage.reason
+        ));
+    }
+    Summary {
+        file: file.name.clone(),
+        rank: file.rank.clone(),
+        device: match replay.device() {
+            DeviceId::HOST => "host".into(),
+            DeviceId(number) => format!("cuda:{number}"),
+        },
+        file_bytes: file.bytes,
+        format: snapshot.format.clone(),
+        events: replay.end().0,
+        allocations: replay.allocations().len() as u32,
+        time: clock.map(|clock| (clock.origin(), clock.span())),
+        start: replay.counters(Moment::START).into(),
+        end: replay.counters(replay.end()).into(),
+        peaks: Counter::ALL.map(peak),
+        peak_times: Counter::ALL.map(|counter| time(replay.peak(counter).at)),
+        verdict: verdict.status.name().replace('_', " "),
+        exact: verdict.status == Status::Exact,
+        notes: verdict.notes.clone(),
+        warnings,
+        settings: snapshot.settings.all.clone(),
+        spans: device
+            .spans
+            .iter()
+            .map(|span| SpanInfo {
+                name: snapshot.text(span.name).to_owned(),
+                depth: span.depth,
+                from: span.from.0,
+                to: span.to.0,
+                time: (
+                    span.start_us.saturating_sub(origin),
+                    span.end_us.map_or(span_end, |end| end.saturating_sub(origin)),
+                ),
+            })
+            .collect(),
+        ooms: replay
+            .ooms()
+            .iter()
+            .map(|oom| OomInfo {
+                at: Moment::after(oom.event).0,
+                time: time(Moment::after(oom.event)),
+                requested: oom.requested,
+                device_free: oom.device_free,
+            })
+            .collect(),
+        lanes: device
+            .lanes()
+            .iter()
+            .map(|lane| LaneInfo { addr: lane.addr, size: lane.size, expandable: lane.expandable })
+            .collect(),
+        streams: snapshot.streams.clone(),
+        pools: (0..snapshot.pools.len()).map(|row| file.pool_name(PoolId::from_index(row))).collect(),
+    }
+}
+
+pub(crate) fn moment(file: &File, device: &Device, at: u32) -> MomentInfo {
+    let (snapshot, replay) = (&file.snapshot, &device.replay);
+    let at = Moment(at).min(replay.end());
+    let state = replay.state(at);
+    let event = at.event().map(|event| device.events(snapshot).get(event.index()));
+    let text = match event {
+        None => "start".to_owned(),
+        Some(event) if matches!(event.action, Action::Snapshot | Action::UserDefined | Action::Unknown) => {
+            event.action.name().to_owned()
+        }
+        Some(event) => {
+            format!("{} {}", event.action.name(), bytes(i64::try_from(event.size).unwrap_or(i64::MAX)))
+        }
+    };
+    let gap = gap(snapshot, replay, &state);
+    let parts = gap.parts().into_iter().filter(|(_, bytes)| *bytes > 0);
+    MomentInfo {
+        at: at.0,
+        time: at.event().and_then(|event| device.events(snapshot).time_us(event.index())),
+        numbers: state.counters.into(),
+        event: text,
+        alloc: at.event().and_then(|event| replay.allocation_of(event)).map(|index| index.0),
+        phases: device.phases(snapshot, at),
+        gap: parts.map(|(name, bytes)| (name.replace('_', " "), bytes)).collect(),
+        live: state.live.len() as u32,
+    }
+}
+
+/// What is worth knowing: what the verdict limits, failed allocations, growth, and the gap.
+pub(crate) fn insights(file: &File, device: &Device) -> Vec<Insight> {
+    let _ = (file, device);
+    Vec::new()
+}

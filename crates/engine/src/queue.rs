@@ -1,0 +1,81 @@
+//! What is still to be answered: the newest question first.
+//!
+//! Every question has a slot, which is the place on the screen that its answer goes to. A new question for a
+//! slot takes the place of the old one, so however fast a user moves, no more is waiting than there are slots.
+
+use crate::protocol::Request;
+
+/// A question with the place that its answer goes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask<Slot> {
+    /// Counts up: a later question has a higher number.
+    pub ticket: u64,
+    /// Where the answer goes.
+    pub slot: Slot,
+    /// The question.
+    pub request: Request,
+}
+
+/// Questions in order of asking.
+#[derive(Clone, Debug)]
+pub struct Queue<Slot> {
+    waiting: Vec<Ask<Slot>>,
+    /// The latest ticket of each slot that was ever asked for.
+    latest: Vec<(Slot, u64)>,
+    tickets: u64,
+}
+
+impl<Slot> Default for Queue<Slot> {
+    fn default() -> Self {
+        Self { waiting: Vec::new(), latest: Vec::new(), tickets: 0 }
+    }
+}
+
+impl<Slot: Clone + PartialEq> Queue<Slot> {
+    /// Adds a question and returns its ticket.
+    pub fn push(&mut self, slot: Slot, request: Request) -> u64 {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.waiting.retain(|ask| ask.slot != slot);
+        match self.latest.iter_mut().find(|(known, _)| *known == slot) {
+            Some((_, latest)) => *latest = ticket,
+            None => self.latest.push((slot.clone(), ticket)),
+        }
+        self.waiting.push(Ask { ticket, slot, request });
+        ticket
+    }
+
+    /// Takes the newest question.
+    pub fn pop(&mut self) -> Option<Ask<Slot>> {
+        self.waiting.pop()
+    }
+
+    /// Whether nobody has asked anew for the same place.
+    pub fn is_current(&self, slot: &Slot, ticket: u64) -> bool {
+        self.latest.iter().any(|(known, latest)| known == slot && *latest == ticket)
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Source;
+
+    #[test]
+    fn the_newest_comes_first_and_replaces_its_elder() {
+        let request = |file| Request::Summary(Source { file, device: 0 });
+        let mut queue = Queue::default();
+        let old = queue.push("timeline", request(1));
+        queue.push("flame", request(2));
+        let new = queue.push("timeline", request(3));
+        assert!(!queue.is_current(&"timeline", old) && queue.is_current(&"timeline", new));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|ask| ask.request).collect();
+        assert_eq!(order, [request(3), request(2)]);
+        assert!(queue.is_current(&"timeline", new), "an answer that is on its way counts");
+    }
+}

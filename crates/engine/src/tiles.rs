@@ -1,0 +1,132 @@
+//! Pictures and curves as they are sent.
+
+use hashbrown::HashMap;
+use vramscope_analysis::picture::{self, Cell, Columns, Lanes, Picture, Rows};
+use vramscope_analysis::{AllocIdx, Moment};
+use vramscope_snapshot::StackId;
+
+use crate::device::{Device, File};
+use crate::protocol::{Axis, Bytes, Curve, Stretch, Tile};
+
+/// Wider or higher ones are no picture for a screen.
+const MOST: u32 = 1 << 14;
+
+fn columns(file: &File, device: &Device, stretch: Stretch) -> Columns {
+    let axis = match stretch.axis {
+        Axis::Events => picture::Axis::Events,
+        Axis::Time => picture::Axis::Time,
+    };
+    let clock = device.clock(&file.snapshot);
+    Columns::new(&device.replay, clock, axis, stretch.x, stretch.width.min(MOST) as usize)
+}
+
+#[expect(clippy::too_many_arguments, reason = "the fields of one request")]
+pub(crate) fn timeline(
+    file: &File,
+    device: &Device,
+    bytes: Bytes,
+    stretch: Stretch,
+    y: (f64, f64),
+    height: u32,
+    _pools: bool,
+    go_on: &dyn Fn() -> bool,
+) -> Option<Tile> {
+    let columns = columns(file, device, stretch);
+    let rows = Rows::new(y, height.min(MOST) as usize);
+    let picture = device.stack(bytes.counter()).picture(&device.replay, &columns, rows, go_on)?;
+    Some(tile(file, device, &picture, stretch, y))
+}
+
+pub(crate) fn lanes(
+    file: &File,
+    device: &Device,
+    bytes: Bytes,
+    stretch: Stretch,
+    wanted: &[(u32, u32, u32)],
+    height: u32,
+    go_on: &dyn Fn() -> bool,
+) -> Option<Tile> {
+    let columns = columns(file, device, stretch);
+    let height = height.min(MOST);
+    let place = |&(lane, first, count): &(u32, u32, u32)| {
+        let lane = *device.lanes().get(lane as usize)?;
+        let first = first.min(height) as usize;
+        Some((lane, first..first.saturating_add(count as usize).min(height as usize)))
+    };
+    let mut placed: Vec<_> = wanted.iter().filter_map(place).collect();
+    placed.sort_by_key(|(lane, _)| lane.addr);
+    let lanes = Lanes::new(placed);
+    let picture = lanes.picture(&device.replay, bytes.counter(), &columns, height as usize, go_on)?;
+    Some(tile(file, device, &picture, stretch, (0.0, f64::from(height))))
+}
+
+/// Numbers allocations by their appearance here, so that a picture is small to send and quick to colour.
+fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f64, f64)) -> Tile {
+    let mut owners = Vec::new();
+    let mut known: HashMap<(AllocIdx, bool), u32> = HashMap::new();
+    let mut cells = Vec::with_capacity(picture.cells.len());
+    for (column, at) in picture.cells.chunks(picture.height.max(1)).zip(&picture.shown) {
+        let at = at.unwrap_or(Moment::NEVER);
+        for run in column.chunk_by(|a, b| a == b) {
+            let cell = match run.first().map(|cell| (*cell, cell.allocation())) {
+                Some((_, Some(index))) => {
+                    let awaiting = device.replay.allocation(index).released <= at;
+                    *known.entry((index, awaiting)).or_insert_with(|| {
+                        owners.push(device.owner(file, index, awaiting));
+                        owners.len() as u32 - 1 + Tile::FIRST_OWNER
+                    })
+                }
+                Some((Cell::HOLE, _)) => 1,
+                _ => 0,
+            };
+            cells.resize(cells.len() + run.len(), cell);
+        }
+    }
+    let shown = picture.shown.iter().map(|at| at.map_or(u32::MAX, |at| at.0)).collect();
+    let mut lines: Vec<(u32, String)> = Vec::new();
+    let mut named = hashbrown::HashSet::new();
+    for owner in &owners {
+        if named.insert(owner.line) {
+            lines.push((owner.line, file.stack_name(StackId(owner.stack)).place.clone()));
+        }
+    }
+    lines.sort_unstable();
+    Tile { stretch, y, height: picture.height as u32, shown, owners, lines, cells }
+}
+
+pub(crate) fn outline(
+    file: &File,
+    device: &Device,
+    bytes: Bytes,
+    stretch: Stretch,
+    alloc: AllocIdx,
+    _pools: bool,
+) -> Vec<Option<(u64, u64)>> {
+    let stack = device.stack(bytes.counter());
+    let shown = columns(file, device, stretch).shown(&device.replay, stack.counter());
+    shown.into_iter().map(|at| stack.place(&device.replay, alloc, at?)).collect()
+}
+
+pub(crate) fn curve(file: &File, device: &Device, stretch: Stretch) -> Curve {
+    let columns = columns(file, device, stretch);
+    let most = columns.iter().map(|moments| {
+        let (from, to) = moments?;
+        Some(device.replay.extremes(from, to).1.into())
+    });
+    Curve { stretch, most: most.collect() }
+}
+
+/// A stretch on the other axis: from the first moment that it shows to the last.
+pub(crate) fn convert(file: &File, device: &Device, from: Axis, x: (f64, f64)) -> (f64, f64) {
+    let Some(clock) = device.clock(&file.snapshot) else { return x };
+    // A moment in part is a part of the time that it lasts.
+    let time = |at: f64| {
+        let (whole, part) = (at.max(0.0).floor(), at.max(0.0).fract());
+        let begins = |moment: f64| clock.of(Moment((moment as u32).min(device.replay.end().0))) as f64;
+        begins(whole) + (begins(whole + 1.0) - begins(whole)) * part
+    };
+    match from {
+        Axis::Events => (time(x.0), time(x.1)),
+        Axis::Time => (f64::from(clock.at(x.0).0), f64::from(clock.at(x.1).0) + 1.0),
+    }
+}

@@ -1,0 +1,92 @@
+//! Call trees: live bytes at a moment, bytes over a stretch, and two of them side by side.
+
+use vramscope_analysis as analysis;
+use vramscope_analysis::{CallTree, Direction, Line, Moment, Place, lifetime_weights, live_weights};
+use vramscope_snapshot::FrameId;
+
+use crate::device::{Device, File, line_number, place};
+use crate::protocol::{DiffTree, DiffTreeNode, Label, Tree, TreeNode, Weigh};
+
+fn call_tree(file: &File, device: &Device, weigh: Weigh, direction: Direction, own: bool) -> CallTree {
+    let replay = &device.replay;
+    let weights = match weigh {
+        Weigh::Live(at) => live_weights(replay, &replay.state(Moment(at).min(replay.end())), |_| true),
+        Weigh::Lifetime(from, to) => lifetime_weights(replay, Moment(from), Moment(to), |_| true),
+    };
+    let keep = |frame: FrameId| {
+        let frame = file.snapshot.stacks.frame(frame);
+        !own || !analysis::is_internal(file.snapshot.text(frame.name), file.snapshot.text(frame.file))
+    };
+    CallTree::new(&file.snapshot, &weights, direction, keep)
+}
+
+/// Labels of places, each once.
+#[derive(Default)]
+struct Labels {
+    all: Vec<Label>,
+    known: hashbrown::HashMap<Place, u32>,
+}
+
+impl Labels {
+    fn get(&mut self, place: Place, line: impl Fn(FrameId) -> Line) -> u32 {
+        *self.known.entry(place).or_insert_with(|| {
+            self.all.push(match place {
+                Place::Frame(frame) => label(line(frame)),
+                Place::Root => words("all"),
+                Place::NoStack => words("(no stack recorded)"),
+                Place::NoFrame => words("(no Python frame)"),
+            });
+            self.all.len() as u32 - 1
+        })
+    }
+}
+
+fn words(name: &str) -> Label {
+    Label { name: name.into(), ..Label::default() }
+}
+
+fn label(line: Line) -> Label {
+    let color = line_number(&place(&line.file, line.line, &line.name));
+    Label { name: line.name, file: line.file, line: line.line, color }
+}
+
+fn rows(children: &[usize]) -> Vec<u32> {
+    children.iter().map(|&child| child as u32).collect()
+}
+
+pub(crate) fn tree(file: &File, device: &Device, weigh: Weigh, inverted: bool, own: bool) -> Tree {
+    let direction = if inverted { Direction::Inverted } else { Direction::TopDown };
+    let tree = call_tree(file, device, weigh, direction, own);
+    let line = |frame| Line::new(&file.snapshot, file.snapshot.stacks.frame(frame));
+    let mut labels = Labels::default();
+    let node = |node: &analysis::Node| TreeNode {
+        label: labels.get(node.place, line),
+        bytes: node.bytes,
+        count: node.count,
+        own: tree.own_bytes(node),
+        children: rows(&node.children),
+    };
+    let nodes = tree.nodes.iter().map(node).collect();
+    Tree { labels: labels.all, nodes }
+}
+
+pub(crate) fn diff(before: ((&File, &Device), u32), after: ((&File, &Device), u32), own: bool) -> DiffTree {
+    let of = |((file, device), at): ((&File, &Device), u32)| {
+        call_tree(file, device, Weigh::Live(at), Direction::TopDown, own)
+    };
+    let (first, second) = (of(before), of(after));
+    let diff = analysis::DiffTree::new((&before.0.0.snapshot, &first), (&after.0.0.snapshot, &second));
+    let line = |frame: FrameId| {
+        let line = diff.lines.get(frame.index()).cloned();
+        line.unwrap_or(Line { file: String::new(), line: 0, name: String::new() })
+    };
+    let mut labels = Labels::default();
+    let node = |node: &analysis::DiffNode| DiffTreeNode {
+        label: labels.get(node.place, line),
+        before: (node.before.bytes, node.before.count),
+        after: (node.after.bytes, node.after.count),
+        children: rows(&node.children),
+    };
+    let nodes = diff.nodes.iter().map(node).collect();
+    DiffTree { labels: labels.all, nodes }
+}

@@ -1,0 +1,254 @@
+//! Everything that can be done, with its key: the palette, the help and the keys are made from one table.
+
+use egui::{Context, Event, Key, KeyboardShortcut, Modifiers};
+
+use crate::app::App;
+use crate::color::ColorBy;
+use crate::view::View;
+use crate::views::{Tab, search, timeline};
+
+/// Something that can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Fit,
+    FitBytes,
+    ZoomSelected,
+    Peak,
+    Oom,
+    Axis,
+    Back,
+    Forward,
+    StepBack,
+    StepForward,
+    Search,
+    NextHit,
+    LastHit,
+    Open,
+    Palette,
+    Help,
+    Copy,
+    Theme,
+    Details,
+    Sidebar,
+    Pools,
+    NextDevice,
+    LastDevice,
+    SavePicture,
+    SaveData,
+    ClearRuler,
+    Tab(Tab),
+    Color(ColorBy),
+}
+
+const PLAIN: Modifiers = Modifiers::NONE;
+const CTRL: Modifiers = Modifiers::COMMAND;
+const ALT: Modifiers = Modifiers::ALT;
+const SHIFT: Modifiers = Modifiers::SHIFT;
+
+/// Every command with its name and its key.
+pub(crate) const TABLE: &[(Command, &str, Option<(Modifiers, Key)>)] = &[
+    (Command::Fit, "Show the whole run", Some((PLAIN, Key::F))),
+    (Command::FitBytes, "Fit the bytes to what is shown", Some((SHIFT, Key::F))),
+    (Command::ZoomSelected, "Show the whole life of the selection", Some((PLAIN, Key::Z))),
+    (Command::Peak, "Go to the peak", Some((PLAIN, Key::P))),
+    (Command::Oom, "Go to the next failed allocation", Some((PLAIN, Key::O))),
+    (Command::Axis, "Switch between events and time", Some((PLAIN, Key::T))),
+    (Command::Back, "Back to the view before", Some((ALT, Key::ArrowLeft))),
+    (Command::Forward, "Forward again", Some((ALT, Key::ArrowRight))),
+    (Command::StepBack, "Cursor one event back", Some((PLAIN, Key::Comma))),
+    (Command::StepForward, "Cursor one event on", Some((PLAIN, Key::Period))),
+    (Command::Search, "Search", Some((PLAIN, Key::Slash))),
+    (Command::NextHit, "Next result", Some((PLAIN, Key::N))),
+    (Command::LastHit, "Result before", Some((SHIFT, Key::N))),
+    (Command::Open, "Open files", Some((CTRL, Key::O))),
+    (Command::Palette, "All commands", Some((CTRL, Key::K))),
+    (Command::Help, "Keys", Some((PLAIN, Key::Questionmark))),
+    (Command::Copy, "Copy the selection", None),
+    (Command::Theme, "Light or dark", Some((CTRL, Key::L))),
+    (Command::Details, "Show or hide the details", Some((CTRL, Key::D))),
+    (Command::Sidebar, "Show or hide the ranks", Some((CTRL, Key::B))),
+    (Command::Pools, "Private pools as envelopes, or not", Some((CTRL, Key::P))),
+    (Command::NextDevice, "Next rank", Some((PLAIN, Key::CloseBracket))),
+    (Command::LastDevice, "Rank before", Some((PLAIN, Key::OpenBracket))),
+    (Command::SavePicture, "Save the window as PNG", Some((CTRL, Key::S))),
+    (Command::SaveData, "Save the data behind the lower view as CSV", Some((CTRL, Key::E))),
+    (Command::ClearRuler, "Take the ruler away", None),
+    (Command::Tab(Tab::Segments), "Segments", Some((PLAIN, Key::Num1))),
+    (Command::Tab(Tab::State), "State", Some((PLAIN, Key::Num2))),
+    (Command::Tab(Tab::Flame), "Flame", Some((PLAIN, Key::Num3))),
+    (Command::Tab(Tab::Tree), "Tree", Some((PLAIN, Key::Num4))),
+    (Command::Tab(Tab::Lifetimes), "Lifetimes", Some((PLAIN, Key::Num5))),
+    (Command::Tab(Tab::Tables), "Tables", Some((PLAIN, Key::Num6))),
+    (Command::Tab(Tab::Insights), "Insights", Some((PLAIN, Key::Num7))),
+    (Command::Tab(Tab::Compare), "Compare", Some((PLAIN, Key::Num8))),
+    (Command::Tab(Tab::Settings), "Settings and verdict", Some((PLAIN, Key::Num9))),
+    (Command::Color(ColorBy::Stack), "Colour by stack", None),
+    (Command::Color(ColorBy::Size), "Colour by size", None),
+    (Command::Color(ColorBy::Lifetime), "Colour by lifetime", None),
+    (Command::Color(ColorBy::Category), "Colour by category", None),
+    (Command::Color(ColorBy::Pool), "Colour by pool", None),
+    (Command::Color(ColorBy::Stream), "Colour by stream", None),
+];
+
+/// What hands can do that is no command.
+pub(crate) const GESTURES: &[(&str, &str)] = &[
+    ("W A S D, arrows", "zoom in and out, left, right; with Shift the bytes"),
+    ("wheel", "zoom at the pointer; Shift bytes only, Alt the x axis only"),
+    ("drag", "pan"),
+    ("Ctrl + drag", "zoom to a box"),
+    ("R + drag", "measure bytes and time; Esc takes it away"),
+    ("click", "select an allocation and set the cursor"),
+    ("double click", "show the whole run"),
+    ("Ctrl + click on a rank", "show it beside"),
+];
+
+/// How a key is written.
+pub(crate) fn key_text(key: (Modifiers, Key)) -> String {
+    let mut text = String::new();
+    for (on, name) in [(key.0.command, "Ctrl+"), (key.0.alt, "Alt+"), (key.0.shift, "Shift+")] {
+        if on {
+            text += name;
+        }
+    }
+    text + key.1.symbol_or_name()
+}
+
+/// Zoom and movement per second while a key is down.
+const SPEED: f64 = 1.6;
+
+/// Does what keys say, unless somebody is typing.
+pub(crate) fn keys(app: &mut App, ctx: &Context) {
+    let typing = ctx.egui_wants_keyboard_input();
+    if ctx.input(|input| input.key_pressed(Key::Escape)) && !typing {
+        escape(app);
+    }
+    let copied = ctx.input(|input| input.events.iter().any(|event| matches!(event, Event::Copy)));
+    if copied && !typing && !ctx.plugin::<egui::text_selection::LabelSelectionState>().lock().has_selection()
+    {
+        Command::Copy.run(app, ctx);
+    }
+    for &(command, _, key) in TABLE {
+        let Some((modifiers, key)) = key else { continue };
+        // Letters belong to whoever is typing.
+        if typing && !modifiers.command && !modifiers.alt {
+            continue;
+        }
+        let shortcut = KeyboardShortcut::new(modifiers, key);
+        let exact = ctx.input(|input| input.modifiers.matches_exact(modifiers) || key == Key::Questionmark);
+        if exact && ctx.input_mut(|input| input.consume_shortcut(&shortcut)) {
+            command.run(app, ctx);
+        }
+    }
+    for (button, back) in [(egui::PointerButton::Extra1, true), (egui::PointerButton::Extra2, false)] {
+        if ctx.input(|input| input.pointer.button_pressed(button)) {
+            app.go(back);
+        }
+    }
+    if !typing {
+        steer(app, ctx);
+    }
+    let dropped = ctx.input(|input| input.raw.dropped_files.clone());
+    if !dropped.is_empty() {
+        app.desk.host.open(dropped.iter().map(|file| file.path().to_string_lossy().into_owned()).collect());
+    }
+}
+
+/// WASD and arrows, as long as they are down.
+fn steer(app: &mut App, ctx: &Context) {
+    let (held, shift, dt) = ctx.input(|input| {
+        let held = |keys: [Key; 2]| if keys.iter().any(|key| input.key_down(*key)) { 1.0 } else { 0.0 };
+        let free = !(input.modifiers.command || input.modifiers.alt);
+        let zoom = held([Key::W, Key::ArrowUp]) - held([Key::S, Key::ArrowDown]);
+        let side = held([Key::D, Key::ArrowRight]) - held([Key::A, Key::ArrowLeft]);
+        (
+            (zoom * f64::from(free), side * f64::from(free)),
+            input.modifiers.shift,
+            f64::from(input.stable_dt.min(0.05)),
+        )
+    });
+    if held == (0.0, 0.0) || app.device().is_none() {
+        return;
+    }
+    let factor = (-SPEED * dt * held.0).exp();
+    let mut view = app.view;
+    let middle = (view.x.0 + view.x.1) / 2.0;
+    if shift {
+        view.y = (view.y.0, view.y.0 + (view.y.1 - view.y.0) * factor);
+        view = view.moved(0.0, held.1 * SPEED * dt * 0.5);
+    } else {
+        view.x = (middle + (view.x.0 - middle) * factor, middle + (view.x.1 - middle) * factor);
+        view = view.moved(held.1 * SPEED * dt * 0.5, 0.0);
+    }
+    app.set_view(view);
+    ctx.request_repaint();
+}
+
+fn escape(app: &mut App) {
+    let parts = &mut app.parts;
+    if parts.help || parts.palette.is_some() || parts.start.open {
+        (parts.help, parts.palette, parts.start.open) = (false, None, false);
+    } else if app.ruler.take().is_none() && !parts.search.text.is_empty() {
+        parts.search.text.clear();
+    } else {
+        app.selected = None;
+    }
+}
+
+impl Command {
+    pub(crate) fn run(self, app: &mut App, ctx: &Context) {
+        let Some((_, summary)) = app.device() else {
+            match self {
+                Self::Open => app.parts.start.open = true,
+                Self::Help => app.parts.help = !app.parts.help,
+                Self::Theme => app.toggle_theme(ctx),
+                _ => {}
+            }
+            return;
+        };
+        match self {
+            Self::Fit => app.fit(),
+            Self::FitBytes => {
+                if let Some(top) = timeline::highest_shown(app) {
+                    app.glide(View { y: (0.0, top * 1.06), ..app.view });
+                }
+            }
+            Self::ZoomSelected => app.zoom_to_selected(),
+            Self::Peak => {
+                let counter = app.settings.bytes as usize;
+                app.jump(summary.peaks[counter].1, Some(summary.peak_times[counter]));
+            }
+            Self::Oom => match summary.ooms.iter().find(|oom| oom.at > app.cursor).or(summary.ooms.first()) {
+                Some(oom) => app.jump(oom.at, Some(oom.time)),
+                None => app.say("No allocation failed in this recording".into()),
+            },
+            Self::Axis => app.toggle_axis(),
+            Self::Back => app.go(true),
+            Self::Forward => app.go(false),
+            Self::StepBack => app.jump(app.cursor.saturating_sub(1), None),
+            Self::StepForward => app.jump(app.cursor.saturating_add(1), None),
+            Self::Search => app.parts.search.focus = true,
+            Self::NextHit => search::step(app, true),
+            Self::LastHit => search::step(app, false),
+            Self::Open => app.parts.start.open = true,
+            Self::Palette => app.parts.palette = Some(String::new()),
+            Self::Help => app.parts.help = !app.parts.help,
+            Self::Copy => app.copy_selection(ctx),
+            Self::Theme => app.toggle_theme(ctx),
+            Self::Details => app.settings.details = !app.settings.details,
+            Self::Sidebar => app.settings.sidebar = !app.settings.sidebar,
+            Self::Pools => app.settings.pools = !app.settings.pools,
+            Self::NextDevice => app.focus((app.current + 1) % app.devices.len().max(1)),
+            Self::LastDevice => {
+                app.focus((app.current + app.devices.len().max(1) - 1) % app.devices.len().max(1))
+            }
+            Self::SavePicture => app.take_picture(ctx),
+            Self::SaveData => crate::save::table(app),
+            Self::ClearRuler => app.ruler = None,
+            Self::Tab(tab) => app.settings.tab = tab,
+            Self::Color(by) => {
+                app.settings.color = by;
+                app.colors_version += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Between the window and the engine: what was asked, what came back, what is on its way.
+//!
+//! A view says every frame what it wants to show. The desk asks for what it has not, and meanwhile hands out
+//! what it had before, so the screen is never empty while something is computed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vramscope_engine::{Request, Response, Source};
+
+/// The place that an answer goes to. A new question for a place makes the old one void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Slot {
+    /// What there is to know of a device at first.
+    Summary(Source),
+    /// The whole memory timeline, shown while a part of it is computed.
+    Base,
+    /// The memory timeline in coarse pixels.
+    Coarse,
+    /// The memory timeline.
+    Timeline,
+    /// The second memory timeline, when two ranks are side by side.
+    Beside,
+    /// Where the selected allocation lies.
+    Selected,
+    /// The counters of the part that is shown.
+    Curve,
+    /// The counters of the whole run.
+    Minimap,
+    /// The segment timeline.
+    Lanes,
+    /// The moment under the pointer.
+    Hover,
+    /// The moment of the cursor.
+    Cursor,
+    /// The selected allocation.
+    Details,
+    /// The map of memory.
+    State,
+    /// The flame graph.
+    Flame,
+    /// The call tree.
+    Tree,
+    /// Two trees as one.
+    Diff,
+    /// The table of allocations.
+    Allocations,
+    /// The table of stacks.
+    Stacks,
+    /// The chart of lifetimes.
+    Lifetimes,
+    /// What fits the search.
+    Search,
+    /// What is worth knowing.
+    Insights(Source),
+    /// The same stretch on the other axis.
+    Convert,
+}
+
+/// What happened outside the window.
+#[derive(Clone, Debug, PartialEq)]
+pub enum News {
+    /// Reading goes on.
+    Reading {
+        /// Which file.
+        name: String,
+        /// Bytes read.
+        done: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// A file is open.
+    Opened {
+        /// Which file.
+        name: String,
+        /// Its devices.
+        sources: Vec<Source>,
+    },
+    /// A file could not be opened.
+    Failed {
+        /// Which file.
+        name: String,
+        /// Why, in a sentence.
+        message: String,
+    },
+    /// Nothing more is being read.
+    Idle,
+}
+
+/// What the window needs of the place that it runs in.
+pub trait Host {
+    /// Sends a question to the engine.
+    fn ask(&mut self, slot: Slot, request: Request);
+    /// Answers that have come.
+    fn answers(&mut self) -> Vec<(Slot, Request, Response)>;
+    /// What else has happened.
+    fn news(&mut self) -> Vec<News>;
+    /// Opens files or folders by path.
+    fn open(&mut self, paths: Vec<String>);
+    /// Opens a file that was dropped as bytes, as browsers do it.
+    fn open_bytes(&mut self, name: String, bytes: Arc<[u8]>);
+    /// Opens the recording that is built in.
+    fn open_demo(&mut self);
+    /// Stops reading.
+    fn cancel(&mut self);
+    /// Files opened before, the latest first.
+    fn recent(&self) -> Vec<String>;
+    /// What is in a folder: names, and whether each is a folder. `None` if there are no folders here.
+    fn list(&self, folder: &str) -> Option<(String, Vec<(String, bool)>)>;
+    /// Saves bytes under a name that is free, and says where.
+    fn save(&mut self, name: &str, bytes: &[u8]) -> Result<String, String>;
+    /// Keeps a text for the next time.
+    fn store(&mut self, state: String);
+    /// The text that was kept.
+    fn stored(&self) -> Option<String>;
+}
+
+struct Entry {
+    asked: Request,
+    answer: Option<(Request, Arc<Response>)>,
+    version: u64,
+}
+
+/// Questions and answers by place.
+pub(crate) struct Desk {
+    pub(crate) host: Box<dyn Host>,
+    entries: HashMap<Slot, Entry>,
+    versions: u64,
+}
+
+/// An answer, and whether it is to the latest question.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    pub(crate) request: Request,
+    pub(crate) response: Arc<Response>,
+    pub(crate) version: u64,
+    pub(crate) fresh: bool,
+}
+
+impl Desk {
+    pub(crate) fn new(host: Box<dyn Host>) -> Self {
+        Self { host, entries: HashMap::new(), versions: 0 }
+    }
+
+    /// Takes in what has come. Says whether anything has.
+    pub(crate) fn receive(&mut self) -> bool {
+        let answers = self.host.answers();
+        let any = !answers.is_empty();
+        for (slot, request, response) in answers {
+            if let Some(entry) = self.entries.get_mut(&slot) {
+                self.versions += 1;
+                entry.version = self.versions;
+                entry.answer = Some((request, Arc::new(response)));
+            }
+        }
+        any
+    }
+
+    /// What is at a place, asking for it if it is not there; an older answer until then.
+    pub(crate) fn want(&mut self, slot: Slot, request: Request) -> Option<Answer> {
+        let entry = match self.entries.get_mut(&slot) {
+            Some(entry) => {
+                if entry.asked != request {
+                    entry.asked = request.clone();
+                    self.host.ask(slot, request);
+                }
+                entry
+            }
+            None => {
+                self.host.ask(slot, request.clone());
+                self.entries.entry(slot).or_insert(Entry { asked: request, answer: None, version: 0 })
+            }
+        };
+        let (request, response) = entry.answer.as_ref()?;
+        Some(Answer {
+            request: request.clone(),
+            response: Arc::clone(response),
+            version: entry.version,
+            fresh: *request == entry.asked,
+        })
+    }
+
+    /// What is at a place, without asking.
+    pub(crate) fn look(&self, slot: Slot) -> Option<Answer> {
+        let entry = self.entries.get(&slot)?;
+        let (request, response) = entry.answer.as_ref()?;
+        Some(Answer {
+            request: request.clone(),
+            response: Arc::clone(response),
+            version: entry.version,
+            fresh: *request == entry.asked,
+        })
+    }
+
+    /// Whether any question is open.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.entries
+            .values()
+            .any(|entry| entry.answer.as_ref().is_none_or(|(request, _)| *request != entry.asked))
+    }
+
+    /// Forgets a place.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        self.entries.remove(&slot);
+    }
+}

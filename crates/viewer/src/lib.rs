@@ -1,0 +1,28 @@
+//! The window: every view of a memory snapshot, on the desktop and in the browser.
+//!
+//! [`App`] is all of it. It asks the engine through a [`Host`], which is the only thing that differs between
+//! places: `native` brings threads, files and a clipboard; tests answer at once. Views say every frame what they
+//! want to show and draw the best answer that has come, so no frame waits for anything.
+
+mod app;
+mod color;
+mod commands;
+mod desk;
+#[cfg(not(target_arch = "wasm32"))]
+mod native;
+mod picture;
+mod save;
+mod select;
+mod text;
+mod theme;
+#[cfg(not(target_arch = "wasm32"))]
+mod threads;
+mod view;
+mod views;
+
+pub use app::App;
+pub use desk::{Host, News, Slot};
+#[cfg(not(target_arch = "wasm32"))]
+pub use native::{NoWindow, Options, run};
+#[cfg(not(target_arch = "wasm32"))]
+pub use threads::Threads;

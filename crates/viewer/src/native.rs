@@ -1,0 +1,314 @@
+//! The viewer as a window of this machine: threads, files, the clipboard, what is kept between runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use vramscope_engine::{OpenFile, Request, Response};
+use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open_bytes, open_each};
+
+use crate::desk::{Host, News, Slot};
+use crate::threads::Threads;
+use crate::{App, save};
+
+/// The recording that is built in: a batch size that doubles until the device is full.
+const DEMO: &[u8] = include_bytes!("../../../testdata/recordings/oom.pickle.xz");
+
+/// Files that are remembered.
+const MOST_RECENT: usize = 12;
+
+/// Frames without anything on its way, before a picture is taken.
+const FRAMES_AT_REST: u32 = 12;
+
+/// How to open the window.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Files and folders to open at once.
+    pub paths: Vec<PathBuf>,
+    /// Where reading keeps what it has read.
+    pub cache: Option<Cache>,
+    /// Bytes of the device, for the capacity line.
+    pub capacity: Option<u64>,
+    /// Where to keep settings and recent files; nowhere if `None`.
+    pub config: Option<PathBuf>,
+    /// Save a picture of the window here once it is drawn, and close it.
+    pub screenshot: Option<PathBuf>,
+}
+
+/// Why there is no window.
+#[derive(Debug)]
+pub struct NoWindow(String);
+
+impl std::fmt::Display for NoWindow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot open a window: {}", self.0)
+    }
+}
+
+impl std::error::Error for NoWindow {}
+
+/// Opens the window and returns when it is closed.
+pub fn run(options: Options) -> Result<(), NoWindow> {
+    let native = eframe::NativeOptions {
+        viewport: egui::ViewportBuilder::default()
+            .with_title("vramscope")
+            .with_app_id("vramscope")
+            .with_inner_size([1400.0, 900.0])
+            .with_min_inner_size([640.0, 420.0])
+            .with_drag_and_drop(true),
+        ..eframe::NativeOptions::default()
+    };
+    let create: eframe::AppCreator<'_> =
+        Box::new(move |context| Ok(Box::new(Window::new(&context.egui_ctx, options))));
+    eframe::run_native("vramscope", native, create).map_err(|error| NoWindow(error.to_string()))
+}
+
+struct Window {
+    app: App,
+    screenshot: Option<PathBuf>,
+    frames_at_rest: u32,
+}
+
+impl Window {
+    fn new(ctx: &egui::Context, options: Options) -> Self {
+        let mut host = ThreadHost::new(ctx.clone(), options.cache, options.config);
+        if !options.paths.is_empty() {
+            host.open(options.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect());
+        }
+        let app = App::new(ctx, Box::new(host), options.capacity);
+        Self { app, screenshot: options.screenshot, frames_at_rest: 0 }
+    }
+
+    /// Once the window is at rest, saves a picture of it and closes it.
+    fn screenshot(&mut self, ctx: &egui::Context) {
+        let Some(path) = &self.screenshot else { return };
+        self.frames_at_rest = if self.app.is_at_rest() { self.frames_at_rest + 1 } else { 0 };
+        if self.frames_at_rest == FRAMES_AT_REST {
+            let (path, waker) = (path.clone(), ctx.clone());
+            let keep = move |image: Arc<egui::ColorImage>| {
+                if let Err(error) = std::fs::write(&path, save::png(&image)) {
+                    eprintln!("vramscope: {}: {error}", path.display());
+                }
+                waker.send_viewport_cmd(egui::ViewportCommand::Close);
+            };
+            ctx.send_viewport_cmd(egui::ViewportCommand::Screenshot(egui::ScreenshotCallback::new(keep)));
+        }
+        ctx.request_repaint();
+    }
+}
+
+impl eframe::App for Window {
+    fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
+        self.screenshot(ui.ctx());
+        self.app.ui(ui);
+    }
+}
+
+/// What a file on its way tells.
+struct Counting {
+    name: String,
+    total: u64,
+    done: AtomicU64,
+    news: Arc<Mutex<Vec<News>>>,
+    cancelled: Arc<AtomicBool>,
+    ctx: egui::Context,
+}
+
+impl Progress for Counting {
+    fn advance(&self, bytes: u64) {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        tell(&self.news, &self.ctx, News::Reading { name: self.name.clone(), done, total: self.total });
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+fn tell(news: &Mutex<Vec<News>>, ctx: &egui::Context, item: News) {
+    news.lock().unwrap_or_else(PoisonError::into_inner).push(item);
+    ctx.request_repaint();
+}
+
+/// The host of a desktop.
+struct ThreadHost {
+    ctx: egui::Context,
+    threads: Threads,
+    news: Arc<Mutex<Vec<News>>>,
+    cancelled: Arc<AtomicBool>,
+    cache: Option<Cache>,
+    config: Option<PathBuf>,
+    recent: Vec<String>,
+}
+
+impl ThreadHost {
+    fn new(ctx: egui::Context, cache: Option<Cache>, config: Option<PathBuf>) -> Self {
+        let waker = ctx.clone();
+        let recent =
+            config.as_ref().and_then(|folder| std::fs::read_to_string(folder.join("recent.json")).ok());
+        Self {
+            ctx,
+            threads: Threads::new(move || waker.request_repaint()),
+            news: Arc::default(),
+            cancelled: Arc::default(),
+            cache,
+            config,
+            recent: recent.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+        }
+    }
+
+    fn keep(&self, name: &str, text: &str) {
+        // Settings that cannot be kept are no reason to stop anybody.
+        if let Some(folder) = &self.config
+            && std::fs::create_dir_all(folder).is_ok()
+        {
+            let _ = std::fs::write(folder.join(name), text);
+        }
+    }
+
+    /// Reads on another thread, each file as it comes.
+    fn read(&self, inputs: Vec<Input>) {
+        let add = self.threads.adder();
+        let (news, ctx, cache) = (Arc::clone(&self.news), self.ctx.clone(), self.cache.clone());
+        let cancelled = Arc::clone(&self.cancelled);
+        cancelled.store(false, Ordering::Relaxed);
+        thread::spawn(move || {
+            for input in &inputs {
+                let name = input.path.display().to_string();
+                let total = input.path.metadata().map_or(0, |metadata| metadata.len());
+                tell(&news, &ctx, News::Reading { name, done: 0, total });
+            }
+            // One by one, the first first: what is on the screen soonest counts.
+            for input in inputs {
+                let name = input.path.display().to_string();
+                let total = input.path.metadata().map_or(0, |metadata| metadata.len());
+                let progress = Counting {
+                    name: name.clone(),
+                    total,
+                    done: AtomicU64::new(0),
+                    news: Arc::clone(&news),
+                    cancelled: Arc::clone(&cancelled),
+                    ctx: ctx.clone(),
+                };
+                let opened =
+                    open_each(std::slice::from_ref(&input), cache.as_ref(), &progress, |opened| opened);
+                for result in opened {
+                    let item = match result {
+                        Ok(opened) => News::Opened { name: name.clone(), sources: add(ready(opened)) },
+                        Err(OpenError::Cancelled { .. }) => break,
+                        Err(error) if !input.named && error.is_another_kind() => continue,
+                        Err(error) => News::Failed { name: name.clone(), message: error.to_string() },
+                    };
+                    tell(&news, &ctx, item);
+                }
+            }
+            tell(&news, &ctx, News::Idle);
+        });
+    }
+}
+
+/// An opened file as the engine takes it.
+fn ready(opened: Opened) -> OpenFile {
+    let rank =
+        opened.name.rank.map_or_else(String::new, |(kind, number)| format!("{} {number}", kind.label()));
+    let name = opened.path.display().to_string();
+    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays)
+}
+
+impl Host for ThreadHost {
+    fn ask(&mut self, slot: Slot, request: Request) {
+        self.threads.ask(slot, request);
+    }
+
+    fn answers(&mut self) -> Vec<(Slot, Request, Response)> {
+        self.threads.answers()
+    }
+
+    fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn open(&mut self, paths: Vec<String>) {
+        for path in &paths {
+            let full = Path::new(path).canonicalize().map_or(path.clone(), |path| path.display().to_string());
+            self.recent.retain(|known| *known != full);
+            self.recent.insert(0, full);
+        }
+        self.recent.truncate(MOST_RECENT);
+        if let Ok(text) = serde_json::to_string(&self.recent) {
+            self.keep("recent.json", &text);
+        }
+        let paths: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
+        let (inputs, errors) = find(&paths);
+        for error in errors {
+            let name = paths.first().map_or_else(String::new, |path| path.display().to_string());
+            tell(&self.news, &self.ctx, News::Failed { name, message: error.to_string() });
+        }
+        self.read(inputs);
+    }
+
+    fn open_bytes(&mut self, name: String, bytes: Arc<[u8]>) {
+        let add = self.threads.adder();
+        let (news, ctx) = (Arc::clone(&self.news), self.ctx.clone());
+        thread::spawn(move || {
+            let item = match open_bytes(&name, &bytes) {
+                Ok(opened) => News::Opened { name, sources: add(ready(opened)) },
+                Err(error) => News::Failed { name, message: error.to_string() },
+            };
+            tell(&news, &ctx, item);
+        });
+    }
+
+    fn open_demo(&mut self) {
+        self.open_bytes("demo.pickle.xz".into(), DEMO.into());
+    }
+
+    fn cancel(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    fn recent(&self) -> Vec<String> {
+        self.recent.clone()
+    }
+
+    fn list(&self, folder: &str) -> Option<(String, Vec<(String, bool)>)> {
+        let folder = if folder.is_empty() { std::env::current_dir().ok()? } else { PathBuf::from(folder) };
+        let mut entries: Vec<(String, bool)> = std::fs::read_dir(&folder)
+            .map(|entries| {
+                let entry = |entry: std::fs::DirEntry| {
+                    let is_folder = entry.path().is_dir();
+                    (entry.file_name().to_string_lossy().into_owned(), is_folder)
+                };
+                entries.flatten().map(entry).filter(|(name, _)| !name.starts_with('.')).collect()
+            })
+            .unwrap_or_default();
+        entries.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        Some((folder.display().to_string(), entries))
+    }
+
+    fn save(&mut self, name: &str, bytes: &[u8]) -> Result<String, String> {
+        let (stem, ending) = name.rsplit_once('.').unwrap_or((name, "txt"));
+        let names = std::iter::once(name.to_owned()).chain((2..1000).map(|n| format!("{stem}-{n}.{ending}")));
+        for name in names {
+            match std::fs::OpenOptions::new().write(true).create_new(true).open(&name) {
+                Ok(mut file) => {
+                    return std::io::Write::write_all(&mut file, bytes)
+                        .map(|()| name)
+                        .map_err(|e| e.to_string());
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Err("there are a thousand of them already".into())
+    }
+
+    fn store(&mut self, state: String) {
+        self.keep("viewer.json", &state);
+    }
+
+    fn stored(&self) -> Option<String> {
+        std::fs::read_to_string(self.config.as_ref()?.join("viewer.json")).ok()
+    }
+}

@@ -1,0 +1,224 @@
+//! Pictures and tables as files.
+
+use std::sync::{Arc, PoisonError};
+
+use vramscope_engine::{LifetimeRow, Response};
+
+use crate::app::App;
+use crate::desk::Slot;
+use crate::views::Tab;
+
+impl App {
+    /// Saves bytes and says where.
+    pub fn save(&mut self, name: &str, bytes: &[u8]) {
+        let said = match self.desk.host.save(name, bytes) {
+            Ok(place) => format!("Saved {place}"),
+            Err(error) => format!("Could not save {name}: {error}"),
+        };
+        self.say(said);
+    }
+
+    /// Asks for a picture of the window, to be saved when it comes.
+    pub(crate) fn take_picture(&self, ctx: &egui::Context) {
+        let (slot, waker) = (Arc::clone(&self.picture), ctx.clone());
+        let keep = move |image| {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(image);
+            waker.request_repaint();
+        };
+        ctx.send_viewport_cmd(egui::ViewportCommand::Screenshot(egui::ScreenshotCallback::new(keep)));
+    }
+
+    /// Saves the picture that has come.
+    pub(crate) fn save_picture(&mut self) {
+        let image = self.picture.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(image) = image {
+            self.save("vramscope.png", &png(&image));
+        }
+    }
+
+    /// Whether everything that is shown is sharp and nothing is on its way.
+    pub fn is_at_rest(&self) -> bool {
+        self.device().is_some() && !self.desk.is_waiting() && self.reading.is_empty()
+    }
+}
+
+/// An image as a PNG file.
+pub(crate) fn png(image: &egui::ColorImage) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, image.size[0] as u32, image.size[1] as u32);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::High);
+    let pixels: Vec<u8> = image.pixels.iter().flat_map(|pixel| [pixel.r(), pixel.g(), pixel.b()]).collect();
+    // Writing to memory does not fail.
+    if let Ok(mut writer) = encoder.write_header() {
+        let _ = writer.write_image_data(&pixels);
+    }
+    bytes
+}
+
+/// The data behind the lower view as CSV.
+pub(crate) fn table(app: &mut App) {
+    let (name, text) = match app.settings.tab {
+        Tab::Tables => ("allocations.csv", tables(app)),
+        Tab::Flame => ("flame.csv", tree(app, Slot::Flame)),
+        Tab::Tree => ("tree.csv", tree(app, Slot::Tree)),
+        Tab::State => ("state.csv", state(app)),
+        Tab::Lifetimes => ("lifetimes.csv", lifetimes(app)),
+        Tab::Compare => ("compare.csv", diff(app)),
+        Tab::Segments => ("segments.csv", lanes(app)),
+        Tab::Insights | Tab::Settings => ("settings.csv", settings(app)),
+    };
+    match text {
+        Some(text) => app.save(name, text.as_bytes()),
+        None => app.say("There is nothing to save yet".into()),
+    }
+}
+
+/// A field of a row: in quotes if it needs them.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+fn rows(heading: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut text = format!("{heading}\n");
+    for row in rows {
+        text += &row.iter().map(|text| field(text)).collect::<Vec<_>>().join(",");
+        text.push('\n');
+    }
+    text
+}
+
+fn tables(app: &App) -> Option<String> {
+    if app.parts.tables.by_stack {
+        let answer = app.desk.look(Slot::Stacks)?;
+        let Response::Stacks(page) = &*answer.response else { return None };
+        let row = |row: &vramscope_engine::StackRow| {
+            vec![
+                row.bytes.to_string(),
+                row.count.to_string(),
+                row.largest_bytes.to_string(),
+                row.place.clone(),
+                row.operator.clone(),
+            ]
+        };
+        return Some(rows("requested_bytes,count,largest_bytes,line,operator", page.rows.iter().map(row)));
+    }
+    let answer = app.desk.look(Slot::Allocations)?;
+    let Response::Allocations(page) = &*answer.response else { return None };
+    let row = |row: &vramscope_engine::AllocationRow| {
+        vec![
+            row.owner.requested.to_string(),
+            row.size.to_string(),
+            row.owner.opened.to_string(),
+            row.owner.closed.to_string(),
+            row.lived_us.map_or_else(String::new, |us| us.to_string()),
+            format!("{:#x}", row.addr),
+            row.place.clone(),
+        ]
+    };
+    let heading = "requested_bytes,block_bytes,opened_moment,closed_moment,lived_us,address,line";
+    Some(rows(heading, page.rows.iter().map(row)))
+}
+
+fn tree(app: &App, slot: Slot) -> Option<String> {
+    let answer = app.desk.look(slot)?;
+    let Response::Tree(tree) = &*answer.response else { return None };
+    let mut open = vec![(0_u32, 0_usize)];
+    let mut lines = Vec::new();
+    while let Some((node, depth)) = open.pop() {
+        let node = tree.nodes.get(node as usize)?;
+        let label = tree.labels.get(node.label as usize)?;
+        lines.push(vec![
+            depth.to_string(),
+            node.bytes.to_string(),
+            node.own.to_string(),
+            node.count.to_string(),
+            label.name.clone(),
+            label.file.clone(),
+            label.line.to_string(),
+        ]);
+        open.extend(node.children.iter().rev().map(|&child| (child, depth + 1)));
+    }
+    Some(rows("depth,bytes,own_bytes,count,function,file,line", lines.into_iter()))
+}
+
+fn diff(app: &App) -> Option<String> {
+    let answer = app.desk.look(Slot::Diff)?;
+    let Response::Diff(tree) = &*answer.response else { return None };
+    let mut open = vec![(0_u32, 0_usize)];
+    let mut lines = Vec::new();
+    while let Some((node, depth)) = open.pop() {
+        let node = tree.nodes.get(node as usize)?;
+        let label = tree.labels.get(node.label as usize)?;
+        lines.push(vec![
+            depth.to_string(),
+            node.before.0.to_string(),
+            node.after.0.to_string(),
+            label.name.clone(),
+            label.file.clone(),
+            label.line.to_string(),
+        ]);
+        open.extend(node.children.iter().rev().map(|&child| (child, depth + 1)));
+    }
+    Some(rows("depth,before_bytes,after_bytes,function,file,line", lines.into_iter()))
+}
+
+fn state(app: &App) -> Option<String> {
+    let answer = app.desk.look(Slot::State)?;
+    let Response::State(map) = &*answer.response else { return None };
+    let row = |range: &vramscope_engine::MapRange| {
+        let segment = format!("{:#x}", range.addr);
+        let block = move |block: &vramscope_engine::MapBlock| {
+            vec![
+                segment.clone(),
+                format!("{:#x}", block.addr),
+                block.size.to_string(),
+                block.owner.requested.to_string(),
+                if block.owner.awaiting { "awaiting free" } else { "live" }.to_owned(),
+            ]
+        };
+        range.blocks.iter().map(block).collect::<Vec<_>>()
+    };
+    Some(rows("segment,address,block_bytes,requested_bytes,state", map.ranges.iter().flat_map(row)))
+}
+
+fn lifetimes(app: &App) -> Option<String> {
+    let answer = app.desk.look(Slot::Lifetimes)?;
+    let Response::Lifetimes(page) = &*answer.response else { return None };
+    let row = |row: &LifetimeRow| match row {
+        LifetimeRow::Group { .. } => None,
+        LifetimeRow::Bar { owner, time, place, .. } => Some(vec![
+            owner.requested.to_string(),
+            owner.opened.to_string(),
+            owner.closed.to_string(),
+            time.0.to_string(),
+            time.1.to_string(),
+            place.clone(),
+        ]),
+    };
+    Some(rows(
+        "requested_bytes,opened_moment,closed_moment,from_us,to_us,line",
+        page.rows.iter().filter_map(row),
+    ))
+}
+
+fn lanes(app: &App) -> Option<String> {
+    let (_, summary) = app.device()?;
+    let row = |lane: &vramscope_engine::LaneInfo| {
+        vec![format!("{:#x}", lane.addr), lane.size.to_string(), lane.expandable.to_string()]
+    };
+    Some(rows("address,bytes,expandable", summary.lanes.iter().map(row)))
+}
+
+fn settings(app: &App) -> Option<String> {
+    let (_, summary) = app.device()?;
+    Some(rows(
+        "setting,value",
+        summary.settings.iter().map(|(name, value)| vec![name.clone(), value.clone()]),
+    ))
+}

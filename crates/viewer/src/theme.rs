@@ -1,0 +1,209 @@
+//! Colours, type and space: the one place that decides how the window looks.
+
+use std::sync::Arc;
+
+use egui::epaint::text::{FontData, FontDefinitions, FontFamily};
+use egui::{Color32, CornerRadius, FontId, Margin, Stroke, Style, TextStyle, Theme, Vec2, Visuals};
+
+/// The roles that colours have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Palette {
+    pub(crate) dark: bool,
+    /// Behind pictures.
+    pub(crate) ground: Color32,
+    /// Behind panels.
+    pub(crate) panel: Color32,
+    /// Behind what is raised: menus, fields.
+    pub(crate) raised: Color32,
+    /// Hairlines.
+    pub(crate) line: Color32,
+    pub(crate) text: Color32,
+    pub(crate) dim: Color32,
+    pub(crate) accent: Color32,
+    pub(crate) select: Color32,
+    pub(crate) danger: Color32,
+    pub(crate) fine: Color32,
+    /// Free memory that is held.
+    pub(crate) hole: Color32,
+}
+
+const DARK: Palette = Palette {
+    dark: true,
+    ground: Color32::from_rgb(0x0d, 0x11, 0x15),
+    panel: Color32::from_rgb(0x15, 0x1a, 0x20),
+    raised: Color32::from_rgb(0x1d, 0x23, 0x2b),
+    line: Color32::from_rgb(0x26, 0x2d, 0x36),
+    text: Color32::from_rgb(0xd5, 0xdb, 0xe3),
+    dim: Color32::from_rgb(0x8a, 0x94, 0xa3),
+    accent: Color32::from_rgb(0x4c, 0xb5, 0xf5),
+    select: Color32::from_rgb(0xff, 0xb4, 0x54),
+    danger: Color32::from_rgb(0xff, 0x6b, 0x6b),
+    fine: Color32::from_rgb(0x7c, 0xc7, 0x7f),
+    hole: Color32::from_rgb(0x23, 0x29, 0x31),
+};
+
+const LIGHT: Palette = Palette {
+    dark: false,
+    ground: Color32::from_rgb(0xff, 0xff, 0xff),
+    panel: Color32::from_rgb(0xfb, 0xfb, 0xfa),
+    raised: Color32::from_rgb(0xf1, 0xf1, 0xef),
+    line: Color32::from_rgb(0xdd, 0xdd, 0xd9),
+    text: Color32::from_rgb(0x22, 0x28, 0x30),
+    dim: Color32::from_rgb(0x60, 0x69, 0x75),
+    accent: Color32::from_rgb(0x0b, 0x72, 0xb8),
+    select: Color32::from_rgb(0xc4, 0x62, 0x00),
+    danger: Color32::from_rgb(0xc6, 0x2f, 0x2f),
+    fine: Color32::from_rgb(0x2e, 0x7d, 0x32),
+    hole: Color32::from_rgb(0xe9, 0xe9, 0xe6),
+};
+
+impl Palette {
+    /// The palette of the theme that is on.
+    pub(crate) fn of(ui: &egui::Ui) -> Self {
+        Self::new(ui.visuals().dark_mode)
+    }
+
+    pub(crate) fn new(dark: bool) -> Self {
+        if dark { DARK } else { LIGHT }
+    }
+
+    pub(crate) fn hairline(&self) -> Stroke {
+        Stroke::new(1.0, self.line)
+    }
+
+    /// Text for a colour of a picture: dark on light, light on dark.
+    pub(crate) fn on(color: Color32) -> Color32 {
+        let luma = 0.299 * f32::from(color.r()) + 0.587 * f32::from(color.g()) + 0.114 * f32::from(color.b());
+        if luma > 120.0 { Color32::from_rgb(0x10, 0x14, 0x18) } else { Color32::from_rgb(0xf2, 0xf4, 0xf7) }
+    }
+}
+
+/// Ticks and the smallest labels.
+pub(crate) fn tick() -> FontId {
+    FontId::new(11.0, FontFamily::Monospace)
+}
+
+/// Numbers, addresses, stacks, tables.
+pub(crate) fn mono() -> FontId {
+    FontId::new(12.0, FontFamily::Monospace)
+}
+
+/// Words in the body.
+pub(crate) fn body() -> FontId {
+    FontId::new(13.0, FontFamily::Proportional)
+}
+
+/// Small words: headings of groups, hints.
+pub(crate) fn small() -> FontId {
+    FontId::new(11.0, FontFamily::Proportional)
+}
+
+/// The one number of a panel.
+pub(crate) fn big() -> FontId {
+    FontId::new(17.0, strong_family())
+}
+
+/// Words that weigh more.
+pub(crate) fn strong() -> FontId {
+    FontId::new(13.0, strong_family())
+}
+
+fn strong_family() -> FontFamily {
+    FontFamily::Name("strong".into())
+}
+
+/// Gives a context our fonts and both themes.
+pub(crate) fn install(ctx: &egui::Context) {
+    ctx.set_fonts(fonts());
+    for theme in [Theme::Dark, Theme::Light] {
+        let palette = Palette::new(theme == Theme::Dark);
+        ctx.style_mut_of(theme, |style| restyle(style, &palette));
+    }
+}
+
+fn fonts() -> FontDefinitions {
+    let mut fonts = FontDefinitions::empty();
+    let files: [(&str, &'static [u8]); 3] = [
+        ("sans", include_bytes!("../fonts/Inter-Regular.otf")),
+        ("semibold", include_bytes!("../fonts/Inter-SemiBold.otf")),
+        ("mono", include_bytes!("../fonts/JetBrainsMono-Regular.ttf")),
+    ];
+    for (name, bytes) in files {
+        fonts.font_data.insert(name.into(), Arc::new(FontData::from_static(bytes)));
+    }
+    let families = [
+        (FontFamily::Proportional, ["sans", "mono"]),
+        (FontFamily::Monospace, ["mono", "sans"]),
+        (strong_family(), ["semibold", "sans"]),
+    ];
+    for (family, names) in families {
+        fonts.families.insert(family, names.map(str::to_owned).to_vec());
+    }
+    fonts
+}
+
+fn restyle(style: &mut Style, palette: &Palette) {
+    style.text_styles = [
+        (TextStyle::Small, small()),
+        (TextStyle::Body, body()),
+        (TextStyle::Button, body()),
+        (TextStyle::Monospace, mono()),
+        (TextStyle::Heading, big()),
+    ]
+    .into();
+    let spacing = &mut style.spacing;
+    spacing.item_spacing = Vec2::new(8.0, 4.0);
+    spacing.button_padding = Vec2::new(8.0, 3.0);
+    spacing.interact_size = Vec2::new(24.0, 22.0);
+    spacing.menu_margin = Margin::same(6);
+    spacing.window_margin = Margin::same(12);
+    spacing.scroll.bar_width = 6.0;
+    style.visuals = visuals(palette);
+    style.animation_time = 0.08;
+}
+
+fn visuals(palette: &Palette) -> Visuals {
+    let mut visuals = if palette.dark { Visuals::dark() } else { Visuals::light() };
+    let corners = CornerRadius::same(3);
+    visuals.panel_fill = palette.panel;
+    visuals.window_fill = palette.panel;
+    visuals.window_stroke = palette.hairline();
+    visuals.window_corner_radius = CornerRadius::same(4);
+    visuals.menu_corner_radius = CornerRadius::same(4);
+    visuals.extreme_bg_color = palette.ground;
+    visuals.faint_bg_color = palette.raised;
+    visuals.hyperlink_color = palette.accent;
+    visuals.warn_fg_color = palette.select;
+    visuals.error_fg_color = palette.danger;
+    visuals.weak_text_color = Some(palette.dim);
+    visuals.selection.bg_fill = palette.accent.gamma_multiply(if palette.dark { 0.28 } else { 0.20 });
+    visuals.selection.stroke = Stroke::new(1.0, palette.text);
+    let widgets = &mut visuals.widgets;
+    for widget in [
+        &mut widgets.noninteractive,
+        &mut widgets.inactive,
+        &mut widgets.hovered,
+        &mut widgets.active,
+        &mut widgets.open,
+    ] {
+        widget.corner_radius = corners;
+        widget.expansion = 0.0;
+        widget.fg_stroke = Stroke::new(1.0, palette.text);
+        widget.bg_stroke = Stroke::NONE;
+    }
+    widgets.noninteractive.bg_stroke = palette.hairline();
+    widgets.inactive.weak_bg_fill = palette.raised;
+    widgets.inactive.bg_fill = palette.raised;
+    let lit = blend(palette.raised, palette.text, 0.10);
+    for widget in [&mut widgets.hovered, &mut widgets.active, &mut widgets.open] {
+        widget.weak_bg_fill = lit;
+        widget.bg_fill = lit;
+    }
+    visuals
+}
+
+/// A colour between two.
+pub(crate) fn blend(a: Color32, b: Color32, share: f32) -> Color32 {
+    let mix = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * share).round() as u8;
+    Color32::from_rgb(mix(a.r(), b.r()), mix(a.g(), b.g()), mix(a.b(), b.b()))
+}

@@ -1,0 +1,96 @@
+//! The engine on threads of this process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+
+use vramscope_engine::{OpenFile, Queue, Request, Response, Session, Source};
+
+use crate::desk::Slot;
+
+/// A long answer must not keep a picture waiting.
+const WORKERS: usize = 2;
+
+/// What the window and the workers share.
+#[derive(Default)]
+struct Shared {
+    session: RwLock<Session>,
+    queue: Mutex<Queue<Slot>>,
+    wake: Condvar,
+    answers: Mutex<Vec<(Slot, Request, Response)>>,
+    over: AtomicBool,
+}
+
+/// Whoever panicked while holding a lock has left data that is still whole: each is changed in one step.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A session with workers that answer for it.
+pub struct Threads {
+    shared: Arc<Shared>,
+}
+
+impl Threads {
+    /// Starts the workers. `notify` is called whenever an answer has come.
+    pub fn new(notify: impl Fn() + Clone + Send + 'static) -> Self {
+        let shared = Arc::new(Shared::default());
+        for _ in 0..WORKERS {
+            let (shared, notify) = (Arc::clone(&shared), notify.clone());
+            thread::spawn(move || work(&shared, &notify));
+        }
+        Self { shared }
+    }
+
+    /// Sends a question.
+    pub fn ask(&self, slot: Slot, request: Request) {
+        locked(&self.shared.queue).push(slot, request);
+        self.shared.wake.notify_one();
+    }
+
+    /// Takes the answers that have come.
+    pub fn answers(&self) -> Vec<(Slot, Request, Response)> {
+        std::mem::take(&mut *locked(&self.shared.answers))
+    }
+
+    /// Something that adds files from another thread.
+    pub fn adder(&self) -> impl Fn(OpenFile) -> Vec<Source> + Clone + Send + Sync + use<> {
+        let shared = Arc::clone(&self.shared);
+        move |file| shared.session.write().unwrap_or_else(PoisonError::into_inner).add(file)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.shared.wake.notify_all();
+    }
+}
+
+fn work(shared: &Shared, notify: &dyn Fn()) {
+    loop {
+        let ask = {
+            let mut queue = locked(&shared.queue);
+            loop {
+                if shared.over.load(Ordering::Relaxed) {
+                    return;
+                }
+                match queue.pop() {
+                    Some(ask) => break ask,
+                    None => queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                }
+            }
+        };
+        let is_current = || locked(&shared.queue).is_current(&ask.slot, ask.ticket);
+        let answer = {
+            let session = shared.session.read().unwrap_or_else(PoisonError::into_inner);
+            session.answer(&ask.request, &is_current)
+        };
+        if let Some(response) = answer
+            && is_current()
+        {
+            locked(&shared.answers).push((ask.slot, ask.request, response));
+            notify();
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Phases of the program as nested spans, one lane per depth.
+
+use egui::{Align2, Id, Rect, Sense, Ui, pos2, vec2};
+use vramscope_engine::{Axis, SpanInfo, Summary};
+
+use crate::app::App;
+use crate::color;
+use crate::theme;
+use crate::view::duration;
+use crate::views::{GUTTER, tooltip};
+
+const LANE: f32 = 18.0;
+/// Deeper ones share the last lane.
+const MOST_LANES: u32 = 4;
+
+/// Spans by lane, made once per device.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    of: Option<(usize, usize)>,
+    lanes: Vec<Vec<u32>>,
+}
+
+fn refresh(app: &mut App, summary: &Summary) {
+    let of = Some((app.current, summary.spans.len()));
+    if app.parts.annotations.of == of {
+        return;
+    }
+    let deepest = summary.spans.iter().map(|span| span.depth + 1).max().unwrap_or(0).min(MOST_LANES);
+    let mut lanes = vec![Vec::new(); deepest as usize];
+    for (row, span) in summary.spans.iter().enumerate() {
+        lanes[span.depth.min(deepest - 1) as usize].push(row as u32);
+    }
+    app.parts.annotations = Lanes { of, lanes };
+}
+
+/// Height of all lanes.
+pub(crate) fn height(app: &mut App) -> f32 {
+    let Some((_, summary)) = app.device() else { return 0.0 };
+    refresh(app, &summary);
+    app.parts.annotations.lanes.len() as f32 * LANE
+}
+
+fn ends(span: &SpanInfo, axis: Axis) -> (f64, f64) {
+    match axis {
+        Axis::Events => (f64::from(span.from), f64::from(span.to)),
+        Axis::Time => (span.time.0 as f64, span.time.1 as f64),
+    }
+}
+
+pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
+    let Some((_, summary)) = app.device() else { return };
+    let palette = app.palette();
+    let strip = Rect::from_min_max(pos2(rect.left() + GUTTER, rect.top()), rect.max);
+    let painter = ui.painter_at(strip);
+    let (view, axis) = (app.view, app.view.axis);
+    let response = ui.interact(strip, Id::unique("annotations"), Sense::click());
+    let pointer = response.hover_pos();
+    let mut under = None;
+    let first_x = |row: u32| ends(&summary.spans[row as usize], axis).0;
+    for (depth, lane) in app.parts.annotations.lanes.iter().enumerate() {
+        let top = strip.top() + depth as f32 * LANE;
+        // The last one that begins left of the picture may reach into it.
+        let mut at = lane.partition_point(|&row| first_x(row) < view.x.0).saturating_sub(1);
+        while let Some(&row) = lane.get(at) {
+            let span = &summary.spans[row as usize];
+            let (from, to) = ends(span, axis);
+            if from > view.x.1 {
+                break;
+            }
+            at += 1;
+            let (left, right) = (view.screen_x(strip, from), view.screen_x(strip, to));
+            if right < strip.left() {
+                continue;
+            }
+            if right - left < 1.5 {
+                // As many as share a pixel are one mark.
+                let pixel = view.point(strip, pos2(left + 1.5, top)).0;
+                at = at.max(lane.partition_point(|&row| first_x(row) < pixel));
+            }
+            let left = left.max(strip.left() - 4.0);
+            let bar = Rect::from_min_max(
+                pos2(left, top + 1.0),
+                pos2((right - 1.0).max(left + 1.0).min(strip.right() + 4.0), top + LANE - 1.0),
+            );
+            let hue = color::of_line(hash(&span.name), 1);
+            let lit = pointer.is_some_and(|at| bar.contains(at));
+            if lit {
+                under = Some(row);
+            }
+            painter.rect_filled(bar, 2.0, hue.gamma_multiply(if lit { 0.55 } else { 0.30 }));
+            painter.rect_filled(
+                Rect::from_min_size(bar.min, vec2(2.0, bar.height())),
+                0.0,
+                hue.gamma_multiply(0.9),
+            );
+            if bar.width() > 26.0 {
+                let clip = painter.with_clip_rect(bar.intersect(strip).shrink2(vec2(4.0, 0.0)));
+                let at = pos2(bar.left().max(strip.left()) + 7.0, bar.center().y);
+                clip.text(at, Align2::LEFT_CENTER, &span.name, theme::small(), palette.text);
+            }
+        }
+    }
+    if let (Some(row), Some(at)) = (under, pointer) {
+        let span = &summary.spans[row as usize];
+        let (from, to) = ends(span, axis);
+        let length = match axis {
+            Axis::Events => {
+                format!("{} events", vramscope_analysis::units::count(span.to.saturating_sub(span.from)))
+            }
+            Axis::Time => duration(span.time.1 - span.time.0),
+        };
+        tooltip::card(app, ui, at, &[(span.name.clone(), true), (length, false)]);
+        if response.clicked() {
+            app.set_cursor(span.to);
+            app.show_stretch(from, to);
+        }
+    }
+}
+
+fn hash(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).max(1)
+}

@@ -1,0 +1,162 @@
+//! Two files or two moments side by side: what grew, as a tree.
+
+use std::collections::HashSet;
+
+use egui::{Align2, ComboBox, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
+use vramscope_analysis::units::{bytes, count};
+use vramscope_engine::{DiffTree, DiffTreeNode, Request, Response};
+
+use crate::app::App;
+use crate::color;
+use crate::desk::Slot;
+use crate::theme;
+use crate::views::lower::nothing;
+use crate::views::ranks::short_name;
+use crate::views::tree::ROW;
+
+/// What is compared.
+#[derive(Default)]
+pub(crate) struct Compare {
+    /// Another device; the same one if `None`.
+    pub(crate) other: Option<usize>,
+    /// The moment before; the start if `None`.
+    before: Option<u32>,
+    toggled: HashSet<Vec<u32>>,
+}
+
+pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
+    let Some((of, summary)) = app.device() else { return };
+    let palette = app.palette();
+    let counter = app.settings.bytes as usize;
+    let other = app.parts.compare.other.filter(|&at| at != app.current).and_then(|at| {
+        let device = app.devices.get(at)?;
+        Some((at, device.source, device.summary.clone()?))
+    });
+    let before = match &other {
+        // Two files at the peak of each, unless a moment was chosen.
+        Some((_, source, summary)) => (*source, app.parts.compare.before.unwrap_or(summary.peaks[counter].1)),
+        None => (of, app.parts.compare.before.unwrap_or(0)),
+    };
+    let after = (of, app.cursor);
+    ui.horizontal(|ui| {
+        ui.label(RichText::new("before").color(palette.dim));
+        let name = other.as_ref().map_or("this recording".to_owned(), |(_, _, summary)| short_name(summary));
+        let mut chosen = app.parts.compare.other;
+        ComboBox::from_id_salt("other").width(150.0).selected_text(name).show_ui(ui, |ui| {
+            ui.selectable_value(&mut chosen, None, "this recording");
+            for (at, device) in app.devices.iter().enumerate() {
+                if let Some(summary) = device.summary.as_ref().filter(|_| at != app.current) {
+                    ui.selectable_value(
+                        &mut chosen,
+                        Some(at),
+                        format!("{} {}", short_name(summary), summary.file),
+                    );
+                }
+            }
+        });
+        if chosen != app.parts.compare.other {
+            app.parts.compare.other = chosen;
+            app.parts.compare.before = None;
+        }
+        ui.label(RichText::new(moment(before.1)).font(theme::mono()));
+        if other.is_none() && ui.button("Set to the cursor").clicked() {
+            app.parts.compare.before = Some(app.cursor);
+        }
+        ui.label(RichText::new("after").color(palette.dim));
+        ui.label(RichText::new(format!("{} {}", short_name(&summary), moment(after.1))).font(theme::mono()));
+        ui.checkbox(&mut app.settings.own_frames, "own frames only");
+    });
+    let own = app.settings.own_frames;
+    let Some(answer) = app.desk.want(Slot::Diff, Request::Diff { before, after, own }) else { return };
+    let Response::Diff(tree) = &*answer.response else { return };
+    if tree.nodes.first().is_none_or(|root| root.before == root.after && root.children.is_empty()) {
+        nothing(app, ui, body, "Nothing differs.");
+        return;
+    }
+    rows(app, ui, tree);
+}
+
+fn moment(at: u32) -> String {
+    if at == 0 { "at the start".into() } else { format!("after event {}", count(at - 1)) }
+}
+
+fn change(node: &DiffTreeNode) -> i64 {
+    node.after.0 as i64 - node.before.0 as i64
+}
+
+fn rows(app: &mut App, ui: &mut Ui, tree: &DiffTree) {
+    let largest = tree.nodes.iter().map(|node| change(node).unsigned_abs()).max().unwrap_or(1).max(1);
+    let mut rows = Vec::new();
+    let mut open = vec![(0_u32, 0_usize, Vec::new(), true)];
+    while let Some((at, depth, path, heavy)) = open.pop() {
+        let Some(node) = tree.nodes.get(at as usize) else { continue };
+        let toggled = app.parts.compare.toggled.contains(&path);
+        let is_open = heavy != toggled && !node.children.is_empty();
+        if is_open {
+            for (n, &child) in node.children.iter().enumerate().rev() {
+                let Some(node) = tree.nodes.get(child as usize).filter(|node| node.before != node.after)
+                else {
+                    continue;
+                };
+                let mut path = path.clone();
+                path.push(node.label);
+                open.push((child, depth + 1, path, heavy && n == 0));
+            }
+        }
+        rows.push((at, depth, path, is_open));
+    }
+    ui.spacing_mut().item_spacing.y = 0.0;
+    ScrollArea::vertical().auto_shrink([false, false]).show_rows(ui, ROW, rows.len(), |ui, range| {
+        for (at, depth, path, is_open) in rows.get(range).unwrap_or_default() {
+            if line(app, ui, tree, *at, *depth, *is_open, largest) && !app.parts.compare.toggled.remove(path)
+            {
+                app.parts.compare.toggled.insert(path.clone());
+            }
+        }
+    });
+}
+
+fn line(app: &App, ui: &mut Ui, tree: &DiffTree, at: u32, depth: usize, is_open: bool, largest: u64) -> bool {
+    let palette = app.palette();
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+    let Some(node) = tree.nodes.get(at as usize) else { return false };
+    let Some(label) = tree.labels.get(node.label as usize) else { return false };
+    let painter = ui.painter_at(rect);
+    if response.hovered() {
+        painter.rect_filled(rect, 2.0, palette.raised);
+    }
+    let (y, change) = (rect.center().y, change(node));
+    let color = if change > 0 { palette.danger } else { palette.fine };
+    let text = if change > 0 { format!("+{}", bytes(change)) } else { bytes(change) };
+    painter.text(pos2(rect.left() + 92.0, y), Align2::RIGHT_CENTER, text, theme::mono(), color);
+    // Grown to the right of the middle, shrunk to the left.
+    let (middle, half) = (rect.left() + 160.0, 52.0);
+    let long = half * (change.unsigned_abs() as f64 / largest as f64) as f32;
+    let bar = if change > 0 { middle..=middle + long } else { middle - long..=middle };
+    painter.vline(middle, rect.y_range(), palette.hairline());
+    painter.rect_filled(Rect::from_x_y_ranges(bar, y - 3.0..=y + 3.0), 1.0, color.gamma_multiply(0.8));
+    let amounts = format!("{} → {}", bytes(node.before.0 as i64), bytes(node.after.0 as i64));
+    painter.text(pos2(rect.left() + 372.0, y), Align2::RIGHT_CENTER, amounts, theme::tick(), palette.dim);
+    let left = rect.left() + 384.0 + depth as f32 * 14.0;
+    let mark = if node.children.is_empty() {
+        ""
+    } else if is_open {
+        "▾"
+    } else {
+        "▸"
+    };
+    painter.text(pos2(left, y), Align2::LEFT_CENTER, mark, theme::tick(), palette.dim);
+    painter.rect_filled(
+        Rect::from_center_size(pos2(left + 18.0, y), vec2(7.0, 7.0)),
+        2.0,
+        color::of_line(label.color, 1),
+    );
+    painter.text(
+        pos2(left + 28.0, y),
+        Align2::LEFT_CENTER,
+        super::flame::place(label),
+        theme::mono(),
+        palette.text,
+    );
+    response.clicked()
+}

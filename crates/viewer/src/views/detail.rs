@@ -1,0 +1,321 @@
+//! The panel of details: all about the selected allocation, to read and to copy. It stays while the pointer moves.
+
+use egui::{Align2, RichText, ScrollArea, Sense, TextEdit, Ui, vec2};
+use vramscope_analysis::units::{bytes, count};
+use vramscope_engine::{Details, FrameInfo, Neighbour, Request, Response};
+
+use crate::app::App;
+use crate::color;
+use crate::desk::Slot;
+use crate::theme;
+use crate::view::duration;
+use crate::views::ranks::heading;
+
+pub(crate) fn show(app: &mut App, ui: &mut Ui) {
+    let Some((of, _)) = app.device() else { return };
+    let Some(alloc) = app.selected else {
+        moment(app, ui);
+        return;
+    };
+    let answer = app.desk.want(Slot::Details, Request::Details { of, alloc, at: app.cursor });
+    let Some(answer) = answer else { return };
+    let Response::Details(details) = &*answer.response else { return };
+    let details = details.clone();
+    ScrollArea::vertical().id_salt("details").auto_shrink([false, false]).show(ui, |ui| {
+        ui.set_width(ui.available_width());
+        allocation(app, ui, &details);
+    });
+}
+
+/// Without a selection: the moment at the cursor.
+fn moment(app: &mut App, ui: &mut Ui) {
+    let palette = app.palette();
+    let Some((_, summary)) = app.device() else { return };
+    heading(app, ui, "AT THE CURSOR");
+    let answer = app.desk.look(Slot::Cursor);
+    let Some(answer) = answer else { return };
+    let Response::Moment(info) = &*answer.response else { return };
+    let info = info.clone();
+    ui.label(
+        RichText::new(bytes(info.numbers.get(app.settings.bytes))).font(theme::big()).color(palette.text),
+    );
+    ui.label(
+        RichText::new(format!("{} at event {}", app.settings.bytes.name(), count(info.at)))
+            .color(palette.dim),
+    );
+    ui.add_space(8.0);
+    let table = [
+        ("requested", info.numbers.requested),
+        ("allocated", info.numbers.allocated),
+        ("active", info.numbers.active),
+        ("reserved", info.numbers.reserved),
+    ];
+    for (name, value) in table {
+        pair(app, ui, name, &bytes(value), &format!("{} B", grouped(value)));
+    }
+    pair(app, ui, "live", &format!("{} allocations", count(info.live)), "");
+    pair(app, ui, "event", &info.event, "");
+    if !info.phases.is_empty() {
+        pair(app, ui, "phase", &info.phases.join(" › "), "");
+    }
+    if let (Some(time), Some((origin, _))) = (info.time, summary.time) {
+        pair(app, ui, "time", &format!("+{}", duration(time - origin)), &crate::text::clock(time));
+    }
+    if !info.gap.is_empty() {
+        ui.add_space(10.0);
+        heading(app, ui, "RESERVED BUT NOT REQUESTED");
+        let total = info.numbers.reserved - info.numbers.requested;
+        ui.label(RichText::new(bytes(total)).font(theme::strong()).color(palette.text));
+        for (name, part) in &info.gap {
+            share_bar(ui, name, *part, total.max(1) as u64, &palette);
+        }
+    }
+    ui.add_space(12.0);
+    ui.label(
+        RichText::new("Click an allocation to see its stack, its life and its neighbours.")
+            .color(palette.dim),
+    );
+}
+
+fn share_bar(ui: &mut Ui, name: &str, part: u64, whole: u64, palette: &theme::Palette) {
+    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), Sense::hover());
+    let painter = ui.painter_at(rect);
+    let share = (part as f32 / whole as f32).clamp(0.0, 1.0);
+    let bar = egui::Rect::from_min_size(rect.left_bottom() - vec2(0.0, 4.0), vec2(rect.width() * share, 2.0));
+    painter.rect_filled(bar, 1.0, palette.accent.gamma_multiply(0.8));
+    painter.text(rect.left_center() - vec2(0.0, 2.0), Align2::LEFT_CENTER, name, theme::body(), palette.dim);
+    painter.text(
+        rect.right_center() - vec2(0.0, 2.0),
+        Align2::RIGHT_CENTER,
+        bytes(part as i64),
+        theme::mono(),
+        palette.text,
+    );
+}
+
+/// A number in groups of three, with its sign.
+pub(crate) fn grouped(n: i64) -> String {
+    format!("{}{}", if n < 0 { "-" } else { "" }, count(n.unsigned_abs()))
+}
+
+/// A name, a value that can be copied, and something dim after it.
+fn pair(app: &App, ui: &mut Ui, name: &str, value: &str, more: &str) {
+    let palette = app.palette();
+    ui.horizontal_top(|ui| {
+        ui.spacing_mut().item_spacing.x = 6.0;
+        let (rect, _) = ui.allocate_exact_size(vec2(72.0, 16.0), Sense::hover());
+        ui.painter().text(rect.left_center(), Align2::LEFT_CENTER, name, theme::body(), palette.dim);
+        ui.vertical(|ui| {
+            ui.spacing_mut().item_spacing.y = 0.0;
+            ui.add(
+                egui::Label::new(RichText::new(value).font(theme::mono()).color(palette.text))
+                    .wrap()
+                    .selectable(true),
+            );
+            if !more.is_empty() {
+                ui.add(
+                    egui::Label::new(RichText::new(more).font(theme::tick()).color(palette.dim))
+                        .wrap()
+                        .selectable(true),
+                );
+            }
+        });
+    });
+}
+
+fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
+    let palette = app.palette();
+    ui.horizontal(|ui| {
+        let (rect, _) = ui.allocate_exact_size(vec2(12.0, 18.0), Sense::hover());
+        ui.painter().rect_filled(
+            egui::Rect::from_center_size(rect.center(), vec2(11.0, 11.0)),
+            2.0,
+            color::of_line(details.owner.line, details.alloc),
+        );
+        ui.label(RichText::new(bytes(details.requested as i64)).font(theme::big()).color(palette.text));
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            if ui.button("×").on_hover_text("Clear the selection (Esc)").clicked() {
+                app.selected = None;
+            }
+            if ui.button("Copy").on_hover_text("Copy everything here (Ctrl+C)").clicked() {
+                let text = as_text(details);
+                ui.ctx().copy_text(text);
+                app.say("Copied".into());
+            }
+            if ui.button("Zoom").on_hover_text("Show its whole life (z)").clicked() {
+                app.zoom_to_selected();
+            }
+        });
+    });
+    ui.add(
+        egui::Label::new(RichText::new(&details.place).font(theme::mono()).color(palette.accent))
+            .wrap()
+            .selectable(true),
+    );
+    ui.add_space(8.0);
+    pair(app, ui, "requested", &format!("{} B", count(details.requested)), "");
+    let over = details.size.saturating_sub(details.requested);
+    let block = if details.estimated {
+        format!("≈ {} B", count(details.size))
+    } else {
+        format!("{} B", count(details.size))
+    };
+    pair(
+        app,
+        ui,
+        "block",
+        &block,
+        &if over > 0 { format!("{} more than asked", bytes(over as i64)) } else { String::new() },
+    );
+    for shape in details.shapes.iter().take(3) {
+        pair(app, ui, "shape?", shape, "");
+    }
+    if !details.category.is_empty() {
+        pair(app, ui, "category", &details.category, "");
+    }
+    pair(app, ui, "address", &format!("{:#x}", details.addr), &segment(details));
+    pair(app, ui, "pool", &details.pool, "");
+    pair(app, ui, "stream", &format!("{:#x}", details.stream), "");
+    ui.add_space(8.0);
+    life(app, ui, details);
+    if details.neighbours.iter().any(Option::is_some) {
+        ui.add_space(8.0);
+        heading(app, ui, "BESIDE IT");
+        for (name, neighbour) in ["before", "after"].into_iter().zip(&details.neighbours) {
+            beside(app, ui, name, neighbour.as_ref());
+        }
+    }
+    ui.add_space(8.0);
+    heading(app, ui, "THE SAME STACK");
+    let (n, sum) = details.same_stack;
+    let (live, live_sum) = details.same_stack_live;
+    pair(app, ui, "in all", &format!("{} × {}", count(n), bytes(sum as i64)), "");
+    pair(app, ui, "live now", &format!("{} × {}", count(live), bytes(live_sum as i64)), "");
+    if ui.link("Show all of them in the table").clicked() {
+        app.show_stack_in_table(details.owner.stack);
+    }
+    for (name, text) in &details.notes {
+        ui.add_space(8.0);
+        heading(app, ui, &name.to_uppercase());
+        ui.add(egui::Label::new(RichText::new(text).font(theme::mono())).wrap().selectable(true));
+    }
+    ui.add_space(10.0);
+    stack(app, ui, "STACK", &details.frames);
+    if !details.free_frames.is_empty() {
+        ui.add_space(8.0);
+        stack(app, ui, "FREED AT", &details.free_frames);
+    }
+}
+
+fn segment(details: &Details) -> String {
+    details.segment.map_or_else(String::new, |(addr, size)| {
+        format!(
+            "{} into a segment of {}",
+            bytes(details.addr.saturating_sub(addr) as i64),
+            bytes(size as i64)
+        )
+    })
+}
+
+fn life(app: &mut App, ui: &mut Ui, details: &Details) {
+    heading(app, ui, "LIFE");
+    let Some((_, summary)) = app.device() else { return };
+    let end = summary.events;
+    let time = |n: usize| details.times[n].map_or_else(String::new, crate::text::clock);
+    let born = if details.opened == 0 {
+        "before the first event".into()
+    } else {
+        format!("event {}", count(details.opened - 1))
+    };
+    pair(app, ui, "born", &born, &time(0));
+    if details.released < details.closed && details.released <= end {
+        pair(app, ui, "let go", &format!("event {}", count(details.released.saturating_sub(1))), &time(1));
+    }
+    let freed = if details.closed > end {
+        "live at the end".into()
+    } else {
+        format!("event {}", count(details.closed.saturating_sub(1)))
+    };
+    pair(app, ui, "freed", &freed, &time(2));
+    let lived = details.closed.min(end).saturating_sub(details.opened);
+    let real = match (details.times[0], details.times[2], summary.time) {
+        (Some(from), Some(to), _) => duration(to - from),
+        (Some(from), None, Some((origin, span))) => format!("{} at least", duration(origin + span - from)),
+        _ => String::new(),
+    };
+    pair(app, ui, "lived", &format!("{} events", count(lived)), &real);
+    if !details.phases.is_empty() {
+        pair(app, ui, "born in", &details.phases.join(" › "), "");
+    }
+}
+
+fn beside(app: &mut App, ui: &mut Ui, name: &str, neighbour: Option<&Neighbour>) {
+    let Some(neighbour) = neighbour else {
+        pair(app, ui, name, "the end of the segment", "");
+        return;
+    };
+    pair(app, ui, name, &bytes(neighbour.size as i64), &neighbour.place);
+    if let Some(alloc) = neighbour.alloc
+        && ui.link("select").clicked()
+    {
+        app.selected = Some(alloc);
+    }
+}
+
+/// Frames, innermost first; runs of internal ones folded into a line that opens them.
+fn stack(app: &mut App, ui: &mut Ui, title: &str, frames: &[FrameInfo]) {
+    let palette = app.palette();
+    heading(app, ui, title);
+    if frames.is_empty() {
+        ui.label(RichText::new("No stack was recorded.").color(palette.dim));
+        return;
+    }
+    let id = egui::Id::unique(("unfolded", title));
+    let unfolded = ui.data(|data| data.get_temp::<bool>(id)).unwrap_or_default();
+    for run in frames.chunk_by(|a, b| a.internal == b.internal) {
+        let internal = run.first().is_some_and(|frame| frame.internal);
+        if internal && !unfolded && run.len() > 1 {
+            let text = format!("… {} internal frames", run.len());
+            if ui.link(RichText::new(text).font(theme::mono()).color(palette.dim)).clicked() {
+                ui.data_mut(|data| data.insert_temp(id, true));
+            }
+            continue;
+        }
+        for frame in run {
+            frame_line(ui, frame, &palette);
+        }
+    }
+    if unfolded && ui.link(RichText::new("fold internal frames").color(palette.dim)).clicked() {
+        ui.data_mut(|data| data.insert_temp(id, false));
+    }
+}
+
+fn frame_line(ui: &mut Ui, frame: &FrameInfo, palette: &theme::Palette) {
+    let color = if frame.internal { palette.dim } else { palette.text };
+    let mut job = egui::text::LayoutJob::default();
+    let format = |color| egui::TextFormat { font_id: theme::mono(), color, ..egui::TextFormat::default() };
+    job.append(&frame.name, 0.0, format(color));
+    let place = if frame.line == 0 { frame.file.clone() } else { format!("{}:{}", frame.file, frame.line) };
+    job.append(
+        &format!("\n{place}"),
+        0.0,
+        egui::TextFormat { font_id: theme::tick(), ..format(palette.dim) },
+    );
+    job.wrap.break_anywhere = true;
+    ui.add(egui::Label::new(job).wrap().selectable(true));
+    ui.add_space(2.0);
+}
+
+/// Everything about an allocation as text that can be pasted.
+pub(crate) fn as_text(details: &Details) -> String {
+    let mut lines = vec![
+        format!("{} ({} bytes) at {:#x}", bytes(details.requested as i64), details.requested, details.addr),
+        details.place.clone(),
+        format!("block of {} bytes, pool {}, stream {:#x}", details.size, details.pool, details.stream),
+        format!("born after {} events, freed after {}", details.opened, details.closed),
+        String::new(),
+    ];
+    lines.extend(details.frames.iter().map(|frame| format!("{}:{} {}", frame.file, frame.line, frame.name)));
+    let _ = TextEdit::singleline;
+    lines.join("\n")
+}

@@ -1,0 +1,81 @@
+//! What is worth knowing, the most serious first, each with what shows it and what to do.
+
+use egui::{RichText, ScrollArea, Ui};
+use vramscope_analysis::units::bytes;
+use vramscope_engine::{Insight, Request, Response};
+
+use crate::app::App;
+use crate::desk::Slot;
+use crate::theme;
+
+/// How many there are of the device that is shown.
+pub(crate) fn count(app: &mut App) -> usize {
+    found(app).len()
+}
+
+fn found(app: &mut App) -> Vec<Insight> {
+    let Some((of, _)) = app.device() else { return Vec::new() };
+    let answer = app.desk.want(Slot::Insights(of), Request::Insights(of));
+    match answer.as_ref().map(|answer| &*answer.response) {
+        Some(Response::Insights(found)) => found.clone(),
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) fn show(app: &mut App, ui: &mut Ui) {
+    let palette = app.palette();
+    let found = found(app);
+    ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+        if found.is_empty() {
+            ui.add_space(12.0);
+            ui.label(RichText::new("Nothing stands out in this recording.").color(palette.dim));
+        }
+        for insight in &found {
+            ui.add_space(6.0);
+            one(app, ui, insight);
+            ui.add_space(6.0);
+            ui.separator();
+        }
+    });
+}
+
+fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
+    let palette = app.palette();
+    let (mark, color) = match insight.severity {
+        0 => ("●", palette.dim),
+        1 => ("▲", palette.select),
+        _ => ("■", palette.danger),
+    };
+    ui.horizontal(|ui| {
+        ui.label(RichText::new(mark).color(color));
+        ui.label(RichText::new(&insight.title).font(theme::strong()));
+        if insight.bytes != 0 {
+            ui.label(RichText::new(bytes(insight.bytes)).font(theme::mono()).color(palette.dim));
+        }
+        if let Some((from, to)) = insight.when
+            && ui.link("show").clicked()
+        {
+            app.set_cursor(to);
+            if app.settings.axis == vramscope_engine::Axis::Events && to > from {
+                app.show_stretch(f64::from(from), f64::from(to));
+            } else {
+                app.jump(to, None);
+            }
+        }
+        if let Some(alloc) = insight.alloc
+            && ui.link("select").clicked()
+        {
+            app.select_and_show(alloc);
+        }
+    });
+    if !insight.advice.is_empty() {
+        ui.add(egui::Label::new(RichText::new(&insight.advice)).wrap().selectable(true));
+    }
+    for evidence in &insight.evidence {
+        ui.add(
+            egui::Label::new(RichText::new(evidence).font(theme::mono()).color(palette.dim))
+                .wrap()
+                .selectable(true),
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! Names written into bands that have room for them.
+
+use egui::{Painter, Pos2, Rect, Vec2, pos2, vec2};
+use vramscope_analysis::units::bytes;
+use vramscope_engine::{Owner, Tile};
+
+use crate::color::ColorBy;
+use crate::theme::{self, Palette};
+use crate::view::View;
+
+/// A band must be so large for a name, in points.
+const ROOM: Vec2 = vec2(90.0, 15.0);
+/// Columns that are looked at.
+const STEP: usize = 24;
+/// More names are noise.
+const MOST: usize = 60;
+
+/// A place with room for a name, in pixels of the tile.
+struct Place {
+    owner: u32,
+    rect: Rect,
+}
+
+/// Where names go, worked out once for a picture.
+#[derive(Default)]
+pub(crate) struct Labels {
+    version: u64,
+    places: Vec<Place>,
+}
+
+impl Labels {
+    #[expect(clippy::too_many_arguments, reason = "what a label depends on")]
+    pub(crate) fn draw(
+        &mut self,
+        painter: &Painter,
+        tile: &Tile,
+        version: u64,
+        view: &View,
+        plot: Rect,
+        color: ColorBy,
+        palette: &Palette,
+    ) {
+        // Names are for bands that have their final place.
+        if tile.stretch.x != view.x || tile.y != view.y || color != ColorBy::Stack {
+            return;
+        }
+        let scale = painter.pixels_per_point();
+        if self.version != version {
+            self.version = version;
+            self.places = places(tile, ROOM * scale);
+        }
+        for Place { owner, rect } in &self.places {
+            let Some(owner) = tile.owners.get(*owner as usize) else { continue };
+            let at = |p: Pos2| pos2(plot.left() + p.x / scale, plot.bottom() - p.y / scale);
+            let rect = Rect::from_two_pos(at(rect.min), at(rect.max));
+            write(painter, rect, owner, tile.line(owner.line), palette);
+        }
+    }
+}
+
+fn write(painter: &Painter, rect: Rect, owner: &Owner, line: &str, palette: &Palette) {
+    let color = crate::color::of_line(owner.line, owner.alloc);
+    let color = if owner.opened == 0 && palette.dark { palette.text } else { Palette::on(color) };
+    let color = color.gamma_multiply(0.85);
+    let size = bytes(i64::try_from(owner.requested).unwrap_or(i64::MAX));
+    let inner = painter.with_clip_rect(rect.intersect(painter.clip_rect()).shrink2(vec2(4.0, 0.0)));
+    let middle = pos2(rect.left() + 6.0, rect.center().y);
+    let two = rect.height() > 34.0;
+    let font = theme::tick();
+    if two {
+        inner.text(middle - vec2(0.0, 7.0), egui::Align2::LEFT_CENTER, line, font.clone(), color);
+        inner.text(middle + vec2(0.0, 7.0), egui::Align2::LEFT_CENTER, size, font, color.gamma_multiply(0.8));
+    } else {
+        inner.text(middle, egui::Align2::LEFT_CENTER, format!("{size}  {line}"), font, color);
+    }
+}
+
+/// The widest room of each owner among the columns looked at.
+fn places(tile: &Tile, room: Vec2) -> Vec<Place> {
+    let height = tile.height.max(1) as usize;
+    let columns: Vec<&[u32]> = tile.cells.chunks(height).collect();
+    let mut best: std::collections::HashMap<u32, Rect> = std::collections::HashMap::new();
+    let high = room.y as usize;
+    for x in (0..columns.len()).step_by(STEP) {
+        let mut row = 0;
+        for run in columns[x].chunk_by(|a, b| a == b) {
+            let (start, cell) = (row, run[0]);
+            row += run.len();
+            let Some(owner) = cell.checked_sub(Tile::FIRST_OWNER) else { continue };
+            if run.len() < high {
+                continue;
+            }
+            if best.get(&owner).is_some_and(|rect| rect.contains(pos2(x as f32, rect.center().y))) {
+                continue;
+            }
+            // As far to the right as the whole height stays in the band.
+            let (mut low, mut top, mut right) = (start, row, x);
+            while let Some(column) = columns.get(right + 1) {
+                let inside = |at: usize| column.get(at) == Some(&cell);
+                let (mut a, mut b) = (low, top);
+                while a < b && !inside(a) {
+                    a += 1;
+                }
+                while b > a && !inside(b - 1) {
+                    b -= 1;
+                }
+                if b - a < high {
+                    break;
+                }
+                (low, top) = (a, b);
+                right += 1;
+            }
+            let rect = Rect::from_min_max(pos2(x as f32, low as f32), pos2(right as f32 + 1.0, top as f32));
+            if rect.width() >= room.x && best.get(&owner).is_none_or(|known| known.width() < rect.width()) {
+                best.insert(owner, rect);
+            }
+        }
+    }
+    let mut places: Vec<Place> = best.into_iter().map(|(owner, rect)| Place { owner, rect }).collect();
+    places.sort_by(|a, b| b.rect.area().total_cmp(&a.rect.area()).then(a.owner.cmp(&b.owner)));
+    places.truncate(MOST);
+    places
+}

@@ -1,0 +1,148 @@
+//! Every view, and how they lie in the window.
+
+mod annotations;
+mod axes;
+mod compare;
+pub(crate) mod detail;
+mod flame;
+mod insights;
+mod labels;
+mod lifetimes;
+mod lower;
+mod minimap;
+mod overlay;
+mod ranks;
+pub(crate) mod search;
+mod segments;
+mod settings;
+mod start;
+mod state;
+mod status;
+mod tables;
+pub(crate) mod timeline;
+mod tooltip;
+mod top;
+mod tree;
+
+use egui::{CentralPanel, Frame, Margin, Panel, Rect, Ui};
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+
+/// The gutter for numbers left of every picture, so that they share their x axis.
+pub(crate) const GUTTER: f32 = 72.0;
+
+/// Height of the whole run in a strip.
+const MINIMAP: f32 = 46.0;
+
+/// The views of the lower half.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Tab {
+    Segments,
+    State,
+    #[default]
+    Flame,
+    Tree,
+    Lifetimes,
+    Tables,
+    Insights,
+    Compare,
+    Settings,
+}
+
+/// What views keep between frames.
+#[derive(Default)]
+pub(crate) struct Parts {
+    pub(crate) timeline: timeline::Timeline,
+    pub(crate) annotations: annotations::Lanes,
+    pub(crate) grip: minimap::Grip,
+    pub(crate) search: search::Search,
+    pub(crate) search_version: u64,
+    /// Lines by the share of the picture that they take, and of which picture.
+    pub(crate) legend: (u64, Vec<(u32, f32)>),
+    pub(crate) start: start::Start,
+    pub(crate) tables: tables::Tables,
+    pub(crate) compare: compare::Compare,
+    pub(crate) flame: flame::Flame,
+    pub(crate) tree: tree::CallTree,
+    pub(crate) lifetimes: lifetimes::Lifetimes,
+    pub(crate) segments: segments::Segments,
+    /// Where the selected allocation lies in memory.
+    pub(crate) selected_addr: Option<u64>,
+    pub(crate) help: bool,
+    /// What is typed into the palette of commands, while it is open.
+    pub(crate) palette: Option<String>,
+    /// An allocation to move to when its life is known, and whether to show all of it.
+    pub(crate) reveal: Option<(u32, bool)>,
+    /// The moment under the pointer in the frame before.
+    pub(crate) last_hover: Option<u32>,
+}
+
+impl Parts {
+    /// Another device is shown.
+    pub(crate) fn reset(&mut self) {}
+}
+
+pub(crate) fn show(app: &mut App, ui: &mut Ui) {
+    let palette = app.palette();
+    let bar = |margin: Margin| Frame::new().fill(palette.panel).inner_margin(margin);
+    Panel::top("top").exact_size(38.0).frame(bar(Margin::symmetric(12, 6))).show(ui, |ui| top::show(app, ui));
+    if app.device().is_none() {
+        CentralPanel::default().frame(Frame::new().fill(palette.ground)).show(ui, |ui| start::show(app, ui));
+        return;
+    }
+    Panel::bottom("status")
+        .exact_size(26.0)
+        .frame(bar(Margin::symmetric(12, 4)))
+        .show(ui, |ui| status::show(app, ui));
+    if app.settings.sidebar {
+        Panel::left("ranks")
+            .default_size(190.0)
+            .size_range(120.0..=420.0)
+            .resizable(true)
+            .frame(bar(Margin::same(12)))
+            .show(ui, |ui| ranks::show(app, ui));
+    }
+    if app.settings.details {
+        Panel::right("details")
+            .default_size(320.0)
+            .size_range(220.0..=640.0)
+            .resizable(true)
+            .frame(bar(Margin::same(12)))
+            .show(ui, |ui| detail::show(app, ui));
+    }
+    CentralPanel::default().frame(Frame::new().fill(palette.ground)).show(ui, |ui| centre(app, ui));
+    app.parts.last_hover = app.hover_at;
+    app.parts.selected_addr = selected_addr(app);
+    app.reveal();
+    start::browser(app, ui);
+    overlay::show(app, ui);
+}
+
+/// Where the selection lies in memory, once its details are here.
+fn selected_addr(app: &App) -> Option<u64> {
+    let answer = app.desk.look(crate::desk::Slot::Details)?;
+    let vramscope_engine::Response::Details(details) = &*answer.response else { return None };
+    (app.selected == Some(details.alloc)).then_some(details.addr)
+}
+
+/// The minimap, the annotations, the timeline, and the chosen view below.
+fn centre(app: &mut App, ui: &mut Ui) {
+    let all = ui.available_rect_before_wrap();
+    ui.advance_cursor_after_rect(all);
+    let inner = all.shrink2(egui::vec2(12.0, 8.0));
+    let lower = (inner.height() * app.settings.lower).clamp(90.0, inner.height() - 160.0);
+    let upper = Rect::from_min_max(inner.min, egui::pos2(inner.right(), inner.bottom() - lower));
+    let strip = |from: f32, to: f32| Rect::from_x_y_ranges(upper.x_range(), from..=to);
+    let mut top = upper.top();
+    minimap::show(app, ui, strip(top, top + MINIMAP));
+    top += MINIMAP + 6.0;
+    let lanes = annotations::height(app);
+    if lanes > 0.0 {
+        annotations::show(app, ui, strip(top, top + lanes));
+        top += lanes + 4.0;
+    }
+    timeline::show(app, ui, strip(top, upper.bottom()));
+    let below = Rect::from_min_max(egui::pos2(inner.left(), upper.bottom()), inner.max);
+    lower::show(app, ui, below, inner);
+}

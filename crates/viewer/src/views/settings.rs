@@ -1,0 +1,58 @@
+//! The allocator's settings, and how far the file can be trusted.
+
+use egui::{RichText, ScrollArea, Ui, vec2};
+use vramscope_analysis::units::{bytes, count};
+
+use crate::app::App;
+use crate::theme;
+use crate::views::ranks::heading;
+
+pub(crate) fn show(app: &mut App, ui: &mut Ui) {
+    let Some((_, summary)) = app.device() else { return };
+    let palette = app.palette();
+    ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+        ui.columns(3, |columns| {
+            let ui = &mut columns[0];
+            heading(app, ui, "VERDICT");
+            let color = if summary.exact { palette.fine } else { palette.select };
+            ui.label(RichText::new(&summary.verdict).font(theme::big()).color(color));
+            if summary.exact {
+                ui.label("The history is complete: every number is PyTorch's own, to the byte.");
+            }
+            for note in summary.notes.iter().chain(&summary.warnings) {
+                ui.add(egui::Label::new(note).wrap().selectable(true));
+                ui.add_space(2.0);
+            }
+            let ui = &mut columns[1];
+            heading(app, ui, "FILE");
+            let rows = [
+                ("path", summary.file.clone()),
+                ("size", bytes(summary.file_bytes as i64)),
+                ("format", summary.format.clone()),
+                ("events", count(summary.events)),
+                ("allocations", count(summary.allocations)),
+                ("segments ever", count(summary.lanes.len() as u64)),
+                ("annotations", count(summary.spans.len() as u64)),
+                ("failed allocations", count(summary.ooms.len() as u64)),
+            ];
+            table(ui, "file", rows.iter().map(|(name, value)| (*name, value.as_str())), palette.dim);
+            let ui = &mut columns[2];
+            heading(app, ui, "ALLOCATOR SETTINGS");
+            if summary.settings.is_empty() {
+                ui.label(RichText::new("The file has none: PyTorch before 2.3.").color(palette.dim));
+            }
+            let rows = summary.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            table(ui, "settings", rows, palette.dim);
+        });
+    });
+}
+
+fn table<'a>(ui: &mut Ui, id: &str, rows: impl Iterator<Item = (&'a str, &'a str)>, dim: egui::Color32) {
+    egui::Grid::new(id).num_columns(2).spacing(vec2(16.0, 4.0)).show(ui, |ui| {
+        for (name, value) in rows {
+            ui.label(RichText::new(name).color(dim));
+            ui.add(egui::Label::new(RichText::new(value).font(theme::mono())).wrap().selectable(true));
+            ui.end_row();
+        }
+    });
+}

@@ -1,0 +1,177 @@
+//! The start screen: one drop target, what was open before, the demo, and how to record a snapshot.
+
+use egui::{Align, Layout, RichText, Sense, Ui, vec2};
+use vramscope_analysis::units::bytes;
+
+use crate::app::App;
+use crate::theme;
+
+const RECORD: &str = "torch.cuda.memory._record_memory_history()\n# … the part to look into …\ntorch.cuda.memory._dump_snapshot(\"snapshot.pickle\")";
+
+/// What the start screen keeps.
+#[derive(Default)]
+pub(crate) struct Start {
+    /// Whether the window for opening files is shown over a recording.
+    pub(crate) open: bool,
+    folder: String,
+}
+
+pub(crate) fn show(app: &mut App, ui: &mut Ui) {
+    let palette = app.palette();
+    let width = 620.0_f32.min(ui.available_width() - 32.0);
+    ui.with_layout(Layout::top_down(Align::Center), |ui| {
+        ui.set_width(ui.available_width());
+        ui.add_space((ui.available_height() * 0.12).max(16.0));
+        ui.allocate_ui_with_layout(vec2(width, 0.0), Layout::top_down(Align::Min), |ui| {
+            ui.label(
+                RichText::new("What is in my GPU's memory, why, and what do I do about it?")
+                    .font(theme::big()),
+            );
+            ui.add_space(16.0);
+            if app.reading.is_empty() {
+                target(app, ui);
+            } else {
+                progress(app, ui);
+            }
+            for (name, message) in app.failed.clone() {
+                ui.add_space(8.0);
+                ui.label(RichText::new(name).font(theme::strong()).color(palette.danger));
+                ui.add(egui::Label::new(RichText::new(message).color(palette.text)).wrap().selectable(true));
+            }
+            ui.add_space(16.0);
+            open_list(app, ui);
+            ui.add_space(16.0);
+            ui.label(RichText::new("RECORD ONE").font(theme::small()).color(palette.dim));
+            egui::Frame::new().fill(palette.raised).inner_margin(10).corner_radius(4).show(ui, |ui| {
+                ui.set_width(width - 20.0);
+                ui.add(egui::Label::new(RichText::new(RECORD).font(theme::mono())).selectable(true));
+            });
+            ui.add_space(8.0);
+            ui.label(RichText::new("Nothing leaves this machine.").color(palette.dim));
+        });
+    });
+}
+
+fn target(app: &mut App, ui: &mut Ui) {
+    let palette = app.palette();
+    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 110.0), Sense::hover());
+    let hovering = ui.input(|input| !input.raw.hovered_files.is_empty());
+    let color = if hovering { palette.accent } else { palette.dim };
+    let corners =
+        [rect.left_top(), rect.right_top(), rect.right_bottom(), rect.left_bottom(), rect.left_top()];
+    ui.painter().extend(egui::Shape::dashed_line(&corners, egui::Stroke::new(1.0, color), 6.0, 4.0));
+    let centre = rect.center();
+    let painter = ui.painter();
+    painter.text(
+        centre - vec2(0.0, 10.0),
+        egui::Align2::CENTER_CENTER,
+        "Drop snapshots or a folder of ranks here",
+        theme::strong(),
+        palette.text,
+    );
+    painter.text(
+        centre + vec2(0.0, 12.0),
+        egui::Align2::CENTER_CENTER,
+        ".pickle, .json, .html; also packed with gzip, zstd or xz",
+        theme::body(),
+        palette.dim,
+    );
+}
+
+/// Files on their way, with what is read of each.
+pub(crate) fn progress(app: &mut App, ui: &mut Ui) {
+    let palette = app.palette();
+    for reading in &app.reading {
+        let share = reading.done as f32 / reading.total.max(1) as f32;
+        ui.horizontal(|ui| {
+            ui.label(RichText::new(&reading.name).font(theme::mono()));
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                let text = format!("{} of {}", bytes(reading.done as i64), bytes(reading.total as i64));
+                ui.label(RichText::new(text).font(theme::mono()).color(palette.dim));
+            });
+        });
+        let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 4.0), Sense::hover());
+        ui.painter().rect_filled(rect, 2.0, palette.line);
+        let done = egui::Rect::from_min_size(rect.min, vec2(rect.width() * share.min(1.0), 4.0));
+        ui.painter().rect_filled(done, 2.0, palette.accent);
+        ui.add_space(4.0);
+    }
+    if ui.button("Cancel").clicked() {
+        app.desk.host.cancel();
+    }
+}
+
+/// The demo, recent files, and a list of what is in a folder.
+fn open_list(app: &mut App, ui: &mut Ui) {
+    let palette = app.palette();
+    ui.horizontal(|ui| {
+        if ui.button("Open the demo").clicked() {
+            app.desk.host.open_demo();
+        }
+        if ui.button("Browse…").clicked() {
+            app.parts.start.open = true;
+        }
+    });
+    let recent = app.desk.host.recent();
+    if !recent.is_empty() {
+        ui.add_space(12.0);
+        ui.label(RichText::new("RECENT").font(theme::small()).color(palette.dim));
+        for path in recent.into_iter().take(8) {
+            if ui.link(RichText::new(&path).font(theme::mono())).clicked() {
+                app.desk.host.open(vec![path]);
+            }
+        }
+    }
+}
+
+/// The window for opening more files: folders and files to click through.
+pub(crate) fn browser(app: &mut App, ui: &Ui) {
+    if !app.parts.start.open {
+        return;
+    }
+    let Some((folder, entries)) = app.desk.host.list(&app.parts.start.folder) else { return };
+    let palette = app.palette();
+    let mut open = true;
+    egui::Window::new("Open").open(&mut open).default_size([520.0, 420.0]).collapsible(false).show(
+        ui.ctx(),
+        |ui| {
+            ui.horizontal(|ui| {
+                let mut typed = folder.clone();
+                let edit = egui::TextEdit::singleline(&mut typed)
+                    .desired_width(ui.available_width() - 120.0)
+                    .font(theme::mono());
+                if ui.add(edit).changed() {
+                    app.parts.start.folder = typed;
+                }
+                if ui.button("Open folder").clicked() {
+                    app.desk.host.open(vec![folder.clone()]);
+                    app.parts.start.open = false;
+                }
+            });
+            ui.add_space(4.0);
+            egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+                let up =
+                    folder.rsplit_once('/').map(|(up, _)| if up.is_empty() { "/" } else { up }.to_owned());
+                if let Some(up) = up
+                    && ui.link(RichText::new("..").font(theme::mono())).clicked()
+                {
+                    app.parts.start.folder = up;
+                }
+                for (name, is_folder) in entries {
+                    let text = if is_folder { format!("{name}/") } else { name.clone() };
+                    let color = if is_folder { palette.dim } else { palette.text };
+                    if ui.link(RichText::new(text).font(theme::mono()).color(color)).clicked() {
+                        let path = format!("{}/{name}", folder.trim_end_matches('/'));
+                        if is_folder {
+                            app.parts.start.folder = path;
+                        } else {
+                            app.desk.host.open(vec![path]);
+                            app.parts.start.open = false;
+                        }
+                    }
+                }
+            });
+        },
+    );
+    app.parts.start.open &= open;
+}

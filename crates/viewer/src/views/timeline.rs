@@ -1,0 +1,617 @@
+//! The memory timeline: stacked allocations, what is held, the capacity, failed allocations, the peak.
+
+use egui::{
+    Align2, Color32, CursorIcon, Id, Key, Painter, PointerButton, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2,
+};
+use vramscope_analysis::units::bytes as byte_text;
+use vramscope_engine::{Axis, Bytes, Curve, Request, Response, Source, Stretch, Summary, Tile};
+
+use crate::app::{App, Ruler};
+use crate::desk::Slot;
+use crate::picture::Painted;
+use crate::theme::{self, Palette};
+use crate::view::{View, duration};
+use crate::views::{GUTTER, axes, tooltip};
+
+/// Height of the numbers below.
+const NUMBERS: f32 = 22.0;
+/// How much coarser the first picture after a step is, each way.
+const COARSE: u32 = 6;
+/// One notch of the wheel.
+const NOTCH: f64 = 0.88;
+
+/// What the pointer is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Drag {
+    #[default]
+    None,
+    Pan,
+    Box(Pos2),
+    Measure,
+}
+
+/// What the timeline keeps between frames.
+#[derive(Default)]
+pub(crate) struct Timeline {
+    base: Painted,
+    coarse: Painted,
+    sharp: Painted,
+    drag: Drag,
+    /// The outline of the hovered allocation, with what it was made from.
+    outline: Option<(u64, u32, Vec<[Pos2; 2]>)>,
+    pub(crate) labels: super::labels::Labels,
+}
+
+pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
+    let Some((of, summary)) = app.device() else { return };
+    let plot = Rect::from_min_max(
+        pos2(rect.left() + GUTTER, rect.top()),
+        pos2(rect.right(), rect.bottom() - NUMBERS),
+    );
+    if plot.width() < 20.0 || plot.height() < 20.0 {
+        return;
+    }
+    let plot = snapped(plot, ui.pixels_per_point());
+    let response = ui.interact(plot, Id::unique("timeline"), Sense::click_and_drag());
+    hands(app, ui, plot, &response);
+
+    let palette = app.palette();
+    let painter = ui.painter_at(Rect::from_min_max(rect.min, rect.max).expand(1.0));
+    let inside = painter.with_clip_rect(plot);
+    axes::bytes(&painter, &app.view, plot, &palette);
+    axes::lines(&inside, &app.view, plot, &palette);
+    axes::numbers(&painter, &app.view, plot, &palette);
+
+    let tile = pictures(app, ui, of, &summary, plot, &inside);
+    let curve = curve(app, of, plot, ui.pixels_per_point());
+    if let Some(curve) = &curve {
+        held_line(&inside, app, plot, curve, &palette);
+    }
+    marks(&inside, app, &summary, plot, &palette);
+    if let Some(tile) = &tile {
+        let view = app.view;
+        app.parts.timeline.labels.draw(
+            &inside,
+            tile.tile(),
+            tile.version,
+            &view,
+            plot,
+            app.settings.color,
+            &palette,
+        );
+        hover(app, ui, &inside, tile, plot, &response, &palette);
+    }
+    selection(app, &inside, of, plot, &palette);
+    cursor_line(app, &inside, plot, &palette);
+    ruler(app, &inside, &summary, plot, &palette);
+    if let Drag::Box(from) = app.parts.timeline.drag
+        && let Some(to) = response.hover_pos().or(ui.input(|input| input.pointer.latest_pos()))
+    {
+        let rect = Rect::from_two_pos(from, to).intersect(plot);
+        inside.rect_filled(rect, 0.0, palette.accent.gamma_multiply(0.12));
+        inside.rect_stroke(rect, 0.0, Stroke::new(1.0, palette.accent), egui::StrokeKind::Inside);
+    }
+}
+
+/// A rectangle on whole pixels, so that a picture is drawn pixel by pixel.
+pub(crate) fn snapped(rect: Rect, scale: f32) -> Rect {
+    let snap = |at: Pos2| pos2((at.x * scale).round() / scale, (at.y * scale).round() / scale);
+    Rect::from_min_max(snap(rect.min), snap(rect.max))
+}
+
+/// A tile that came back, still in its answer.
+pub(crate) struct Shown {
+    response: std::sync::Arc<Response>,
+    pub(crate) version: u64,
+}
+
+impl Shown {
+    pub(crate) fn new(answer: crate::desk::Answer) -> Option<Self> {
+        matches!(&*answer.response, Response::Tile(_))
+            .then_some(Self { response: answer.response, version: answer.version })
+    }
+
+    pub(crate) fn tile(&self) -> &Tile {
+        static EMPTY: Tile = Tile {
+            stretch: Stretch { axis: Axis::Events, x: (0.0, 0.0), width: 0 },
+            y: (0.0, 0.0),
+            height: 0,
+            shown: Vec::new(),
+            owners: Vec::new(),
+            lines: Vec::new(),
+            cells: Vec::new(),
+        };
+        if let Response::Tile(tile) = &*self.response { tile } else { &EMPTY }
+    }
+
+    /// Where the tile lies in a view.
+    pub(crate) fn rect(&self, view: &View, plot: Rect) -> Rect {
+        let tile = self.tile();
+        Rect::from_min_max(
+            view.screen(plot, tile.stretch.x.0, tile.y.1),
+            view.screen(plot, tile.stretch.x.1, tile.y.0),
+        )
+    }
+
+    /// The column and row under a point.
+    pub(crate) fn pixel(&self, view: &View, plot: Rect, at: Pos2) -> Option<(usize, usize)> {
+        let tile = self.tile();
+        let (x, y) = view.point(plot, at);
+        let column =
+            (x - tile.stretch.x.0) / (tile.stretch.x.1 - tile.stretch.x.0) * f64::from(tile.stretch.width);
+        let row = (y - tile.y.0) / (tile.y.1 - tile.y.0) * f64::from(tile.height);
+        (column >= 0.0
+            && row >= 0.0
+            && column < f64::from(tile.stretch.width)
+            && row < f64::from(tile.height))
+        .then_some((column as usize, row as usize))
+    }
+}
+
+/// Asks for the picture of what is shown, coarse first, and draws the best that is there.
+fn pictures(
+    app: &mut App,
+    ui: &Ui,
+    of: Source,
+    summary: &Summary,
+    plot: Rect,
+    painter: &Painter,
+) -> Option<Shown> {
+    let scale = ui.pixels_per_point();
+    let (width, height) = ((plot.width() * scale).round() as u32, (plot.height() * scale).round() as u32);
+    let (view, bytes, pools) = (app.view, app.settings.bytes, app.settings.pools);
+    let request = |view: &View, width: u32, height: u32| Request::Tile {
+        of,
+        bytes,
+        stretch: Stretch { axis: view.axis, x: view.x, width },
+        y: view.y,
+        height,
+        pools,
+    };
+    let whole = View::whole(summary, view.axis, bytes);
+    let sharp = app.desk.want(Slot::Timeline, request(&view, width, height));
+    let is_sharp = sharp.as_ref().is_some_and(|answer| answer.fresh);
+    let coarse = if is_sharp {
+        None
+    } else {
+        app.desk.want(Slot::Coarse, request(&view, width.div_ceil(COARSE), height.div_ceil(COARSE)))
+    };
+    let base = app.desk.want(Slot::Base, request(&whole, 600, 200));
+
+    let search = super::search::found(app);
+    let coloring = app.coloring(search.as_deref(), summary.events);
+    let colors = app.colors_version;
+    let parts = &mut app.parts.timeline;
+    // From the least to the best: what lies under is seen only where nothing better is.
+    let same = |answer: &crate::desk::Answer| {
+        matches!(&answer.request, Request::Tile { of: other, bytes: b, stretch, pools: p, .. }
+        if *other == of && *b == bytes && stretch.axis == view.axis && *p == pools)
+    };
+    let layers = [
+        (base.filter(|_| !is_sharp), &mut parts.base, "base"),
+        (sharp.clone().filter(|answer| !answer.fresh), &mut parts.sharp, "sharp"),
+        (coarse.filter(|answer| answer.fresh), &mut parts.coarse, "coarse"),
+    ];
+    let mut best = None;
+    for (answer, painted, name) in layers {
+        if let Some(shown) = answer.filter(&same).and_then(Shown::new) {
+            painted.update(ui.ctx(), name, shown.tile(), shown.version, colors, &coloring);
+            painted.draw(painter, shown.rect(&view, plot));
+            best = Some(shown);
+        }
+    }
+    if let Some(shown) = sharp.filter(|answer| answer.fresh).and_then(Shown::new) {
+        parts.sharp.update(ui.ctx(), "sharp", shown.tile(), shown.version, colors, &coloring);
+        parts.sharp.draw(painter, plot);
+        best = Some(shown);
+    }
+    best
+}
+
+fn curve(app: &mut App, of: Source, plot: Rect, scale: f32) -> Option<Curve> {
+    let stretch =
+        Stretch { axis: app.view.axis, x: app.view.x, width: (plot.width() * scale).round() as u32 };
+    let answer = app.desk.want(Slot::Curve, Request::Curve { of, stretch })?;
+    match (&*answer.response, &answer.request) {
+        (Response::Curve(curve), Request::Curve { of: other, .. }) if *other == of => Some(curve.clone()),
+        _ => None,
+    }
+}
+
+/// Steps of a counter, as a line.
+pub(crate) fn steps(
+    view: &View,
+    plot: Rect,
+    curve: &Curve,
+    value: impl Fn(&vramscope_engine::Numbers) -> i64,
+) -> Vec<Pos2> {
+    let mut points: Vec<Pos2> = Vec::new();
+    let wide = (curve.stretch.x.1 - curve.stretch.x.0) / f64::from(curve.stretch.width.max(1));
+    for (column, numbers) in curve.most.iter().enumerate() {
+        let Some(numbers) = numbers else { continue };
+        let x = curve.stretch.x.0 + column as f64 * wide;
+        let y = view.screen_y(plot, value(numbers) as f64);
+        let (left, right) = (view.screen_x(plot, x), view.screen_x(plot, x + wide));
+        match points.last_mut() {
+            Some(last) if last.y == y => last.x = right,
+            _ => points.extend([pos2(left, y), pos2(right, y)]),
+        }
+    }
+    points
+}
+
+/// What is held from the driver, and the capacity.
+fn held_line(painter: &Painter, app: &App, plot: Rect, curve: &Curve, palette: &Palette) {
+    let points = steps(&app.view, plot, curve, |numbers| numbers.reserved);
+    let top = points.iter().map(|point| point.y).fold(f32::INFINITY, f32::min);
+    let color = palette.text.gamma_multiply(0.85);
+    painter.line(points.clone(), Stroke::new(1.0, color));
+    let most = curve.most.iter().flatten().map(|numbers| numbers.reserved).max().unwrap_or_default();
+    let text = format!("reserved {}", byte_text(most));
+    if top < plot.top() {
+        tag(
+            painter,
+            pos2(plot.right() - 6.0, plot.top() + 4.0),
+            Align2::RIGHT_TOP,
+            &format!("{text} ↑"),
+            color,
+            palette,
+        );
+    } else if let Some(last) = points.last() {
+        let above = last.y - 4.0 > plot.top() + 16.0;
+        let (y, align) =
+            if above { (last.y - 4.0, Align2::RIGHT_BOTTOM) } else { (last.y + 4.0, Align2::RIGHT_TOP) };
+        tag(painter, pos2(plot.right() - 6.0, y), align, &text, color, palette);
+    }
+    if let Some(capacity) = app.capacity {
+        let y = app.view.screen_y(plot, capacity as f64).round() + 0.5;
+        let text = format!("capacity {}", byte_text(capacity as i64));
+        if y >= plot.top() {
+            painter.extend(egui::Shape::dashed_line(
+                &[pos2(plot.left(), y), pos2(plot.right(), y)],
+                Stroke::new(1.0, palette.danger),
+                6.0,
+                4.0,
+            ));
+            tag(painter, pos2(plot.left() + 6.0, y + 3.0), Align2::LEFT_TOP, &text, palette.danger, palette);
+        } else {
+            let at = pos2(plot.left() + 6.0, plot.top() + 4.0);
+            tag(painter, at, Align2::LEFT_TOP, &format!("{text} ↑"), palette.danger, palette);
+        }
+    }
+}
+
+/// Small text on a piece of the ground, so that it can be read over a picture.
+pub(crate) fn tag(
+    painter: &Painter,
+    at: Pos2,
+    align: Align2,
+    text: &str,
+    color: Color32,
+    palette: &Palette,
+) -> Rect {
+    let galley = painter.layout_no_wrap(text.to_owned(), theme::tick(), color);
+    let rect = align.anchor_size(at, galley.size());
+    painter.rect_filled(rect.expand2(vec2(4.0, 1.0)), 2.0, palette.ground.gamma_multiply(0.82));
+    painter.galley(rect.min, galley, color);
+    rect
+}
+
+/// Failed allocations and the peak.
+fn marks(painter: &Painter, app: &App, summary: &Summary, plot: Rect, palette: &Palette) {
+    let on_time = app.view.axis == Axis::Time;
+    for oom in &summary.ooms {
+        let x = if on_time { oom.time as f64 } else { f64::from(oom.at) };
+        let x = app.view.screen_x(plot, x).round() + 0.5;
+        if !(plot.left()..=plot.right()).contains(&x) {
+            continue;
+        }
+        painter.vline(x, plot.y_range(), Stroke::new(1.0, palette.danger.gamma_multiply(0.8)));
+        let text = format!("out of memory: {} asked", byte_text(oom.requested as i64));
+        let right = x > plot.right() - 190.0;
+        let (at, align) =
+            if right { (x - 8.0, Align2::RIGHT_BOTTOM) } else { (x + 8.0, Align2::LEFT_BOTTOM) };
+        tag(painter, pos2(at, plot.bottom() - 6.0), align, &text, palette.danger, palette);
+        triangle(painter, pos2(x, plot.top()), palette.danger);
+    }
+    let counter = app.settings.bytes as usize;
+    let (peak, at) = summary.peaks[counter];
+    let x = if on_time { summary.peak_times[counter] as f64 } else { f64::from(at) + 0.5 };
+    let flag = app.view.screen(plot, x, peak as f64);
+    if plot.expand(2.0).contains(flag) {
+        let text = format!("peak {}", byte_text(peak));
+        painter.circle(flag, 3.0, palette.ground, Stroke::new(1.5, palette.text));
+        let right = flag.x > plot.right() - 120.0;
+        let (dx, align) = if right { (-8.0, Align2::RIGHT_CENTER) } else { (8.0, Align2::LEFT_CENTER) };
+        tag(
+            painter,
+            pos2(flag.x + dx, (flag.y - 8.0).max(plot.top() + 9.0)),
+            align,
+            &text,
+            palette.text,
+            palette,
+        );
+    }
+}
+
+fn triangle(painter: &Painter, tip: Pos2, color: Color32) {
+    let points = vec![pos2(tip.x - 5.0, tip.y), pos2(tip.x + 5.0, tip.y), pos2(tip.x, tip.y + 8.0)];
+    painter.add(egui::Shape::convex_polygon(points, color, Stroke::NONE));
+}
+
+/// Wheel, drags, clicks.
+fn hands(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::Response) {
+    let (modifiers, measuring) = ui.input(|input| (input.modifiers, input.key_down(Key::R)));
+    if response.drag_started_by(PointerButton::Primary)
+        && let Some(at) = ui.input(|input| input.pointer.press_origin())
+    {
+        app.parts.timeline.drag = if measuring {
+            let from = app.view.point(plot, at);
+            app.ruler = Some(Ruler { from, to: from, axis: app.view.axis });
+            Drag::Measure
+        } else if modifiers.command {
+            Drag::Box(at)
+        } else {
+            Drag::Pan
+        };
+    }
+    let pointer = ui.input(|input| input.pointer.latest_pos());
+    match app.parts.timeline.drag {
+        Drag::Pan if response.dragged() => {
+            let moved = response.drag_delta();
+            let view = app.view.moved(f64::from(-moved.x / plot.width()), f64::from(moved.y / plot.height()));
+            app.set_view(view);
+            ui.ctx().set_cursor_icon(CursorIcon::Grabbing);
+        }
+        Drag::Measure if response.dragged() => {
+            if let (Some(ruler), Some(at)) = (&mut app.ruler, pointer) {
+                ruler.to = app.view.point(plot, plot.clamp(at));
+            }
+        }
+        _ => {}
+    }
+    if response.drag_stopped() {
+        if let (Drag::Box(from), Some(to)) = (app.parts.timeline.drag, pointer) {
+            let (a, b) = (app.view.point(plot, from), app.view.point(plot, plot.clamp(to)));
+            let size = (to - from).abs();
+            if size.x > 5.0 {
+                let mut view = View { x: (a.0.min(b.0), a.0.max(b.0)), ..app.view };
+                if size.y > 8.0 {
+                    view.y = (a.1.min(b.1), a.1.max(b.1));
+                }
+                app.glide(view);
+            }
+        }
+        app.parts.timeline.drag = Drag::None;
+    }
+    if response.contains_pointer() {
+        wheel(app, ui, plot);
+    }
+    if response.double_clicked() {
+        app.fit();
+    }
+}
+
+/// The wheel zooms at the pointer: both ways, with Shift only bytes, with Alt only the x axis. Sideways it pans.
+pub(crate) fn wheel(app: &mut App, ui: &Ui, plot: Rect) {
+    let Some(at) = ui.input(|input| input.pointer.hover_pos()) else { return };
+    let (moves, pinch) = ui.input(|input| {
+        let wheel = |event: &egui::Event| match event {
+            egui::Event::MouseWheel { unit, delta, modifiers, .. } => {
+                let notches = match unit {
+                    egui::MouseWheelUnit::Point => *delta / 50.0,
+                    egui::MouseWheelUnit::Line => *delta,
+                    egui::MouseWheelUnit::Page => *delta * 4.0,
+                };
+                Some((notches, *modifiers))
+            }
+            _ => None,
+        };
+        let zoom =
+            |event: &egui::Event| if let egui::Event::Zoom(by) = event { Some(f64::from(*by)) } else { None };
+        (
+            input.events.iter().filter_map(wheel).collect::<Vec<_>>(),
+            input.events.iter().filter_map(zoom).product::<f64>(),
+        )
+    });
+    let mut view = app.view;
+    for (notches, modifiers) in moves {
+        // Some systems turn the wheel sideways while Shift is down.
+        let turn = if modifiers.shift && notches.y == 0.0 { notches.x } else { notches.y };
+        let factor = NOTCH.powf(f64::from(turn));
+        let factors = match (modifiers.shift, modifiers.alt) {
+            (true, _) => (1.0, factor),
+            (_, true) => (factor, 1.0),
+            _ => (factor, factor),
+        };
+        view = view.zoomed(plot, at, factors);
+        if !modifiers.shift {
+            view = view.moved(-f64::from(notches.x) * 0.04, 0.0);
+        }
+    }
+    if pinch != 1.0 {
+        view = view.zoomed(plot, at, (1.0 / pinch, 1.0 / pinch));
+    }
+    if view != app.view {
+        app.set_view(view);
+    }
+}
+
+/// What is under the pointer: its outline, its tooltip, and a click selects it.
+fn hover(
+    app: &mut App,
+    ui: &Ui,
+    painter: &Painter,
+    shown: &Shown,
+    plot: Rect,
+    response: &egui::Response,
+    palette: &Palette,
+) {
+    let Some(at) = response.hover_pos().filter(|at| plot.contains(*at)) else { return };
+    let tile = shown.tile();
+    let Some((column, row)) = shown.pixel(&app.view, plot, at) else { return };
+    let moment = tile.shown.get(column).copied().filter(|&moment| moment != u32::MAX);
+    app.hover_at = moment;
+    let owner = tile.owner(column, row).copied();
+    app.hovered = owner.map(|owner| owner.alloc);
+    if app.parts.timeline.drag == Drag::None {
+        let x = at.x.round() + 0.5;
+        painter.vline(x, plot.y_range(), Stroke::new(1.0, palette.text.gamma_multiply(0.18)));
+        if let Some(owner) = &owner {
+            outline(&mut app.parts.timeline, painter, shown, &app.view, plot, owner.alloc, palette);
+            tooltip::show(app, ui, at, owner, tile.line(owner.line));
+        }
+    }
+    if response.clicked() {
+        app.selected = owner.map(|owner| owner.alloc);
+        if let Some(moment) = moment {
+            app.set_cursor(moment);
+        }
+    }
+}
+
+/// The hovered allocation's edge, column by column.
+fn outline(
+    parts: &mut Timeline,
+    painter: &Painter,
+    shown: &Shown,
+    view: &View,
+    plot: Rect,
+    alloc: u32,
+    palette: &Palette,
+) {
+    let tile = shown.tile();
+    let stale =
+        parts.outline.as_ref().is_none_or(|(version, known, _)| (*version, *known) != (shown.version, alloc));
+    if stale {
+        // Each column as x and the two rows, in pixels of the tile.
+        let owners: Vec<bool> = std::iter::repeat_n(false, Tile::FIRST_OWNER as usize)
+            .chain(tile.owners.iter().map(|owner| owner.alloc == alloc))
+            .collect();
+        let mut edges = Vec::new();
+        for (x, column) in tile.cells.chunks(tile.height.max(1) as usize).enumerate() {
+            let is_own = |cell: &u32| owners.get(*cell as usize).copied().unwrap_or_default();
+            if let Some(first) = column.iter().position(is_own) {
+                let last = column.iter().rposition(is_own).unwrap_or(first);
+                edges.push([pos2(x as f32, first as f32), pos2(x as f32 + 1.0, last as f32 + 1.0)]);
+            }
+        }
+        parts.outline = Some((shown.version, alloc, edges));
+    }
+    let rect = shown.rect(view, plot);
+    let (wide, high) =
+        (rect.width() / tile.stretch.width.max(1) as f32, rect.height() / tile.height.max(1) as f32);
+    let place = |at: Pos2| pos2(rect.left() + at.x * wide, rect.bottom() - at.y * high);
+    if let Some((_, _, edges)) = &parts.outline {
+        let spans = edges.iter().map(|[low, high]| [place(*low), place(*high)]);
+        band(painter, spans, Stroke::new(1.0, if palette.dark { Color32::WHITE } else { Color32::BLACK }));
+    }
+}
+
+/// A band drawn as its edges: lower left and upper right corner of each column.
+fn band(painter: &Painter, columns: impl Iterator<Item = [Pos2; 2]>, stroke: Stroke) {
+    let (mut lower, mut upper): (Vec<Pos2>, Vec<Pos2>) = (Vec::new(), Vec::new());
+    let finish = |lower: &mut Vec<Pos2>, upper: &mut Vec<Pos2>| {
+        let mut loop_ = std::mem::take(lower);
+        loop_.extend(std::mem::take(upper).into_iter().rev());
+        if loop_.len() > 2 {
+            painter.add(egui::Shape::closed_line(loop_, stroke));
+        }
+    };
+    for [low, high] in columns {
+        if lower.last().is_some_and(|last| low.x - last.x > 1.5) {
+            finish(&mut lower, &mut upper);
+        }
+        for (line, y) in [(&mut lower, low.y), (&mut upper, high.y)] {
+            // Level stretches are one line.
+            let level = line.len() > 1 && line.last().is_some_and(|last| last.y == y);
+            match line.last_mut() {
+                Some(last) if level => last.x = high.x,
+                _ => line.extend([pos2(low.x, y), pos2(high.x, y)]),
+            }
+        }
+    }
+    finish(&mut lower, &mut upper);
+}
+
+/// The selected allocation, however thin it is.
+fn selection(app: &mut App, painter: &Painter, of: Source, plot: Rect, palette: &Palette) {
+    let Some(alloc) = app.selected else { return };
+    let stretch = Stretch { axis: app.view.axis, x: app.view.x, width: (plot.width() / 2.0).round() as u32 };
+    let (bytes, pools) = (app.settings.bytes, app.settings.pools);
+    let request = Request::Outline { of, bytes, stretch, alloc, pools };
+    let Some(answer) = app.desk.want(Slot::Selected, request) else { return };
+    let (Response::Outline(columns), Request::Outline { alloc: known, stretch, .. }) =
+        (&*answer.response, &answer.request)
+    else {
+        return;
+    };
+    if *known != alloc || stretch.axis != app.view.axis {
+        return;
+    }
+    let wide = (stretch.x.1 - stretch.x.0) / f64::from(stretch.width.max(1));
+    let place = |(column, edges): (usize, &Option<(u64, u64)>)| {
+        let (low, high) = (*edges)?;
+        let x = stretch.x.0 + column as f64 * wide;
+        Some([app.view.screen(plot, x, low as f64), app.view.screen(plot, x + wide, high as f64)])
+    };
+    let bands: Vec<_> = columns.iter().enumerate().filter_map(place).collect();
+    for [low, high] in &bands {
+        painter.rect_filled(Rect::from_two_pos(*low, *high), 0.0, palette.select.gamma_multiply(0.25));
+    }
+    band(painter, bands.into_iter(), Stroke::new(1.5, palette.select));
+}
+
+fn cursor_line(app: &mut App, painter: &Painter, plot: Rect, palette: &Palette) {
+    let Some(x) = app.x_of(app.cursor) else { return };
+    let x = app.view.screen_x(plot, x).round() + 0.5;
+    if (plot.left()..=plot.right()).contains(&x) {
+        painter.vline(x, plot.y_range(), Stroke::new(1.0, palette.accent));
+        let top = plot.top();
+        let points = vec![pos2(x - 4.0, top), pos2(x + 4.0, top), pos2(x, top + 6.0)];
+        painter.add(egui::Shape::convex_polygon(points, palette.accent, Stroke::NONE));
+    }
+}
+
+/// Both ends of what is measured, and the difference.
+fn ruler(app: &App, painter: &Painter, summary: &Summary, plot: Rect, palette: &Palette) {
+    let Some(ruler) = app.ruler.filter(|ruler| ruler.axis == app.view.axis) else { return };
+    let (a, b) =
+        (app.view.screen(plot, ruler.from.0, ruler.from.1), app.view.screen(plot, ruler.to.0, ruler.to.1));
+    let rect = Rect::from_two_pos(a, b);
+    let stroke = Stroke::new(1.0, palette.select);
+    painter.rect_filled(rect, 0.0, palette.select.gamma_multiply(0.08));
+    for corner in [a, b] {
+        painter.vline(corner.x, plot.y_range(), Stroke::new(1.0, palette.select.gamma_multiply(0.6)));
+        painter.hline(plot.x_range(), corner.y, Stroke::new(1.0, palette.select.gamma_multiply(0.6)));
+    }
+    painter.line_segment([a, b], stroke);
+    let x = |x: f64| match ruler.axis {
+        Axis::Events => format!("event {}", vramscope_analysis::units::count(x.max(0.0) as u64)),
+        Axis::Time => format!("+{}", duration(x as i64)),
+    };
+    let across = match ruler.axis {
+        Axis::Events => {
+            format!("{} events", vramscope_analysis::units::count((ruler.to.0 - ruler.from.0).abs() as u64))
+        }
+        Axis::Time => duration((ruler.to.0 - ruler.from.0).abs() as i64),
+    };
+    let _ = summary;
+    for (corner, point) in [(a, ruler.from), (b, ruler.to)] {
+        let text = format!("{} · {}", byte_text(point.1 as i64), x(point.0));
+        let left = corner.x > plot.center().x;
+        let align = if left { Align2::RIGHT_BOTTOM } else { Align2::LEFT_BOTTOM };
+        let at = pos2(corner.x + if left { -6.0 } else { 6.0 }, corner.y - 4.0);
+        tag(painter, at, align, &text, palette.text, palette);
+    }
+    let delta = format!("Δ {} · {across}", byte_text((ruler.to.1 - ruler.from.1).abs() as i64));
+    tag(painter, rect.center(), Align2::CENTER_CENTER, &delta, palette.select, palette);
+}
+
+/// The highest of what is stacked in the part that is shown.
+pub(crate) fn highest_shown(app: &App) -> Option<f64> {
+    let answer = app.desk.look(Slot::Curve)?;
+    let Response::Curve(curve) = &*answer.response else { return None };
+    let most = |bytes: Bytes| curve.most.iter().flatten().map(|numbers| numbers.get(bytes)).max();
+    most(app.settings.bytes).map(|bytes| bytes as f64)
+}

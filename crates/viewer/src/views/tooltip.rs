@@ -1,0 +1,59 @@
+//! The small card near the pointer.
+
+use egui::{Align2, Id, LayerId, Order, Pos2, Rect, Ui, pos2, vec2};
+use vramscope_analysis::units::{bytes, count};
+use vramscope_engine::Owner;
+
+use crate::app::App;
+use crate::theme;
+
+/// Size, line and life of an allocation, beside the pointer and never over it.
+pub(crate) fn show(app: &App, ui: &Ui, at: Pos2, owner: &Owner, line: &str) {
+    let events = app.device().map_or(0, |(_, summary)| summary.events);
+    let life = match (owner.opened, owner.closed) {
+        (0, closed) if closed > events => "there before and to the end".to_owned(),
+        (0, closed) => format!("there before, to event {}", count(closed)),
+        (opened, closed) if closed > events => format!("from event {} to the end", count(opened)),
+        (opened, closed) => format!("{} events from {}", count(closed - opened), count(opened)),
+    };
+    let size = bytes(i64::try_from(owner.requested).unwrap_or(i64::MAX));
+    let state = if owner.awaiting { "awaiting free" } else { "" };
+    card(app, ui, at, &[(size, true), (line.to_owned(), true), (life, false), (state.to_owned(), false)]);
+}
+
+/// A card of a few lines, the important ones bright.
+pub(crate) fn card(app: &App, ui: &Ui, at: Pos2, lines: &[(String, bool)]) {
+    let palette = app.palette();
+    let painter = ui.ctx().layer_painter(LayerId::new(Order::Tooltip, Id::unique("card")));
+    let galleys: Vec<_> = lines
+        .iter()
+        .filter(|(text, _)| !text.is_empty())
+        .enumerate()
+        .map(|(n, (text, bright))| {
+            let font = if n == 0 { theme::strong() } else { theme::mono() };
+            let color = if *bright { palette.text } else { palette.dim };
+            let text: String = if text.chars().count() > 64 {
+                text.chars().take(63).chain(['…']).collect()
+            } else {
+                text.clone()
+            };
+            painter.layout_no_wrap(text, font, color)
+        })
+        .collect();
+    let width = galleys.iter().map(|galley| galley.size().x).fold(0.0, f32::max);
+    let height: f32 = galleys.iter().map(|galley| galley.size().y + 2.0).sum();
+    let size = vec2(width + 20.0, height + 12.0);
+    let screen = ui.ctx().content_rect().shrink(4.0);
+    // To the lower right, or wherever there is room.
+    let x = if at.x + 18.0 + size.x < screen.right() { at.x + 18.0 } else { at.x - 18.0 - size.x };
+    let y = if at.y + 18.0 + size.y < screen.bottom() { at.y + 18.0 } else { at.y - 18.0 - size.y };
+    let rect = Rect::from_min_size(pos2(x, y), size);
+    painter.rect(rect, 4.0, palette.panel, palette.hairline(), egui::StrokeKind::Inside);
+    let mut y = rect.top() + 6.0;
+    for galley in galleys {
+        let high = galley.size().y + 2.0;
+        painter.galley(pos2(rect.left() + 10.0, y), galley, palette.text);
+        y += high;
+    }
+    let _ = Align2::LEFT_TOP;
+}

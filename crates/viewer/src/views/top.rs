@@ -1,0 +1,112 @@
+//! The bar at the top: what is open, what the axes show, the search.
+
+use egui::{Align, Button, ComboBox, Layout, RichText, Ui};
+use vramscope_engine::{Axis, Bytes};
+
+use crate::app::App;
+use crate::color::ColorBy;
+use crate::commands::Command;
+use crate::theme;
+use crate::views::{ranks, search};
+
+pub(crate) fn show(app: &mut App, ui: &mut Ui) {
+    let palette = app.palette();
+    ui.horizontal_centered(|ui| {
+        let name = ui.add(
+            Button::new(RichText::new("vramscope").font(theme::strong()).color(palette.text)).frame(false),
+        );
+        if name.on_hover_text("Open files (Ctrl+O)").clicked() {
+            app.parts.start.open = !app.parts.start.open;
+        }
+        let Some((_, summary)) = app.device() else { return };
+        ui.label(RichText::new("▸").color(palette.dim));
+        chooser(app, ui);
+        ui.add_space(8.0);
+        axis(app, ui);
+        ui.add_space(4.0);
+        word(ui, "bytes", &palette);
+        let before = app.settings.bytes;
+        ComboBox::from_id_salt("bytes").width(96.0).selected_text(app.settings.bytes.name()).show_ui(
+            ui,
+            |ui| {
+                for bytes in [Bytes::Requested, Bytes::Allocated, Bytes::Active] {
+                    ui.selectable_value(&mut app.settings.bytes, bytes, bytes.name());
+                }
+            },
+        );
+        if app.settings.bytes != before {
+            app.fit();
+        }
+        word(ui, "colour by", &palette);
+        let before = app.settings.color;
+        ComboBox::from_id_salt("color").width(84.0).selected_text(app.settings.color.name()).show_ui(
+            ui,
+            |ui| {
+                for by in ColorBy::ALL {
+                    ui.selectable_value(&mut app.settings.color, by, by.name());
+                }
+            },
+        );
+        if app.settings.color != before {
+            app.colors_version += 1;
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            if ui.button("?").on_hover_text("Keys").clicked() {
+                Command::Help.run(app, ui.ctx());
+            }
+            if ui.button("Ctrl+K").on_hover_text("All commands").clicked() {
+                Command::Palette.run(app, ui.ctx());
+            }
+            let (dot, color) = if summary.exact { ("●", palette.fine) } else { ("▲", palette.select) };
+            let verdict =
+                RichText::new(format!("{dot} {}", summary.verdict)).color(color).font(theme::body());
+            let notes = if summary.exact {
+                "Every number is PyTorch's own".to_owned()
+            } else {
+                summary.notes.join("\n")
+            };
+            if ui.add(Button::new(verdict).frame(false)).on_hover_text(notes).clicked() {
+                app.settings.tab = super::Tab::Settings;
+            }
+            search::field(app, ui);
+        });
+    });
+}
+
+fn word(ui: &mut Ui, text: &str, palette: &theme::Palette) {
+    ui.label(RichText::new(text).font(theme::small()).color(palette.dim));
+}
+
+/// Which device of which file.
+fn chooser(app: &mut App, ui: &mut Ui) {
+    let Some((_, summary)) = app.device() else { return };
+    let name = |summary: &vramscope_engine::Summary| {
+        let file = summary.file.rsplit(['/', '\\']).next().unwrap_or(&summary.file).to_owned();
+        let short = ranks::short_name(summary);
+        format!("{file} · {short}")
+    };
+    let mut chosen = app.current;
+    ComboBox::from_id_salt("device").width(180.0).selected_text(name(&summary)).show_ui(ui, |ui| {
+        for (at, device) in app.devices.iter().enumerate() {
+            if let Some(summary) = &device.summary {
+                ui.selectable_value(&mut chosen, at, name(summary));
+            }
+        }
+    });
+    if chosen != app.current {
+        app.focus(chosen);
+    }
+}
+
+/// The two sides of the axis switch.
+fn axis(app: &mut App, ui: &mut Ui) {
+    ui.scope(|ui| {
+        ui.spacing_mut().item_spacing.x = 1.0;
+        for (axis, name) in [(Axis::Events, "events"), (Axis::Time, "time")] {
+            let on = app.settings.axis == axis;
+            if ui.selectable_label(on, name).on_hover_text("Switch the axis (t)").clicked() && !on {
+                app.toggle_axis();
+            }
+        }
+    });
+}
