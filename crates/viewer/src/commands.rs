@@ -1,6 +1,6 @@
 //! Everything that can be done, with its key: the palette, the help and the keys are made from one table.
 
-use egui::{Context, Event, Key, KeyboardShortcut, Modifiers};
+use egui::{Context, Event, Key, Modifiers};
 
 use crate::app::App;
 use crate::color::ColorBy;
@@ -110,7 +110,11 @@ pub(crate) fn key_text(key: (Modifiers, Key)) -> String {
             text += name;
         }
     }
-    text + key.1.symbol_or_name()
+    text + match key.1 {
+        Key::ArrowLeft => "←",
+        Key::ArrowRight => "→",
+        other => other.symbol_or_name(),
+    }
 }
 
 /// Zoom and movement per second while a key is down.
@@ -133,9 +137,19 @@ pub(crate) fn keys(app: &mut App, ctx: &Context) {
         if typing && !modifiers.command && !modifiers.alt {
             continue;
         }
-        let shortcut = KeyboardShortcut::new(modifiers, key);
-        let exact = ctx.input(|input| input.modifiers.matches_exact(modifiers) || key == Key::Questionmark);
-        if exact && ctx.input_mut(|input| input.consume_shortcut(&shortcut)) {
+        let is_it = |event: &Event| match event {
+            // The question mark is somewhere else on every keyboard.
+            Event::Key { key: pressed, pressed: true, modifiers: with, .. } => {
+                *pressed == key && (with.matches_exact(modifiers) || key == Key::Questionmark)
+            }
+            _ => false,
+        };
+        let pressed = ctx.input_mut(|input| {
+            let all = input.events.len();
+            input.events.retain(|event| !is_it(event));
+            all != input.events.len()
+        });
+        if pressed {
             command.run(app, ctx);
         }
     }

@@ -13,6 +13,8 @@ mod native;
 mod picture;
 mod save;
 mod select;
+#[cfg(test)]
+mod tests;
 mod text;
 mod theme;
 #[cfg(not(target_arch = "wasm32"))]

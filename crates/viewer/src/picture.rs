@@ -60,10 +60,6 @@ impl Painted {
         mesh.indices.extend([0, 1, 2, 2, 1, 3]);
         painter.add(mesh);
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.texture.is_none()
-    }
 }
 
 /// The colours of a tile, column by column.

@@ -58,11 +58,6 @@ const LIGHT: Palette = Palette {
 };
 
 impl Palette {
-    /// The palette of the theme that is on.
-    pub(crate) fn of(ui: &egui::Ui) -> Self {
-        Self::new(ui.visuals().dark_mode)
-    }
-
     pub(crate) fn new(dark: bool) -> Self {
         if dark { DARK } else { LIGHT }
     }

@@ -223,7 +223,7 @@ mod tests {
         let gib = f64::from(1 << 30);
         assert_eq!(texts(byte_ticks((0.0, 4.1 * gib), 6)), ["0", "1 GiB", "2 GiB", "3 GiB", "4 GiB"]);
         assert_eq!(
-            texts(byte_ticks((0.0, 1.25 * gib), 6)),
+            texts(byte_ticks((0.0, 1.21 * gib), 7)),
             ["0", "0.2 GiB", "0.4 GiB", "0.6 GiB", "0.8 GiB", "1.0 GiB", "1.2 GiB"]
         );
         assert_eq!(texts(byte_ticks((0.0, 700.0 * 1024.0), 5)), ["0", "200 KiB", "400 KiB", "600 KiB"]);

@@ -39,10 +39,10 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     };
     let after = (of, app.cursor);
     ui.horizontal(|ui| {
-        ui.label(RichText::new("before").color(palette.dim));
+        let label = ui.label(RichText::new("before").color(palette.dim));
         let name = other.as_ref().map_or("this recording".to_owned(), |(_, _, summary)| short_name(summary));
         let mut chosen = app.parts.compare.other;
-        ComboBox::from_id_salt("other").width(150.0).selected_text(name).show_ui(ui, |ui| {
+        let combo = ComboBox::from_id_salt("other").width(150.0).selected_text(name).show_ui(ui, |ui| {
             ui.selectable_value(&mut chosen, None, "this recording");
             for (at, device) in app.devices.iter().enumerate() {
                 if let Some(summary) = device.summary.as_ref().filter(|_| at != app.current) {
@@ -54,6 +54,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
                 }
             }
         });
+        combo.response.labelled_by(label.id);
         if chosen != app.parts.compare.other {
             app.parts.compare.other = chosen;
             app.parts.compare.before = None;

@@ -31,7 +31,6 @@ enum Drag {
 }
 
 /// What the timeline keeps between frames.
-#[derive(Default)]
 pub(crate) struct Timeline {
     base: Painted,
     coarse: Painted,
@@ -40,6 +39,22 @@ pub(crate) struct Timeline {
     /// The outline of the hovered allocation, with what it was made from.
     outline: Option<(u64, u32, Vec<[Pos2; 2]>)>,
     pub(crate) labels: super::labels::Labels,
+    /// Where the picture is drawn.
+    pub(crate) plot: Rect,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self {
+            base: Painted::default(),
+            coarse: Painted::default(),
+            sharp: Painted::default(),
+            drag: Drag::None,
+            outline: None,
+            labels: super::labels::Labels::default(),
+            plot: Rect::NOTHING,
+        }
+    }
 }
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
@@ -52,6 +67,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
         return;
     }
     let plot = snapped(plot, ui.pixels_per_point());
+    app.parts.timeline.plot = plot;
     let response = ui.interact(plot, Id::unique("timeline"), Sense::click_and_drag());
     hands(app, ui, plot, &response);
 
@@ -302,7 +318,7 @@ fn marks(painter: &Painter, app: &App, summary: &Summary, plot: Rect, palette: &
     let on_time = app.view.axis == Axis::Time;
     for oom in &summary.ooms {
         let x = if on_time { oom.time as f64 } else { f64::from(oom.at) };
-        let x = app.view.screen_x(plot, x).round() + 0.5;
+        let x = app.view.screen_x(plot, x).round() - 0.5;
         if !(plot.left()..=plot.right()).contains(&x) {
             continue;
         }

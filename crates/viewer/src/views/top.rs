@@ -1,6 +1,6 @@
 //! The bar at the top: what is open, what the axes show, the search.
 
-use egui::{Align, Button, ComboBox, Layout, RichText, Ui};
+use egui::{Align, Button, ComboBox, Layout, Response, RichText, Ui};
 use vramscope_engine::{Axis, Bytes};
 
 use crate::app::App;
@@ -19,34 +19,36 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             app.parts.start.open = !app.parts.start.open;
         }
         let Some((_, summary)) = app.device() else { return };
-        ui.label(RichText::new("▸").color(palette.dim));
-        chooser(app, ui);
+        let arrow = ui.label(RichText::new("▸").color(palette.dim));
+        chooser(app, ui, &arrow);
         ui.add_space(8.0);
         axis(app, ui);
         ui.add_space(4.0);
-        word(ui, "bytes", &palette);
+        let label = word(ui, "bytes", &palette);
         let before = app.settings.bytes;
-        ComboBox::from_id_salt("bytes").width(96.0).selected_text(app.settings.bytes.name()).show_ui(
-            ui,
-            |ui| {
+        let combo = ComboBox::from_id_salt("bytes")
+            .width(96.0)
+            .selected_text(app.settings.bytes.name())
+            .show_ui(ui, |ui| {
                 for bytes in [Bytes::Requested, Bytes::Allocated, Bytes::Active] {
                     ui.selectable_value(&mut app.settings.bytes, bytes, bytes.name());
                 }
-            },
-        );
+            });
+        combo.response.labelled_by(label.id);
         if app.settings.bytes != before {
             app.fit();
         }
-        word(ui, "colour by", &palette);
+        let label = word(ui, "colour by", &palette);
         let before = app.settings.color;
-        ComboBox::from_id_salt("color").width(84.0).selected_text(app.settings.color.name()).show_ui(
-            ui,
-            |ui| {
+        let combo = ComboBox::from_id_salt("color")
+            .width(84.0)
+            .selected_text(app.settings.color.name())
+            .show_ui(ui, |ui| {
                 for by in ColorBy::ALL {
                     ui.selectable_value(&mut app.settings.color, by, by.name());
                 }
-            },
-        );
+            });
+        combo.response.labelled_by(label.id);
         if app.settings.color != before {
             app.colors_version += 1;
         }
@@ -73,12 +75,12 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     });
 }
 
-fn word(ui: &mut Ui, text: &str, palette: &theme::Palette) {
-    ui.label(RichText::new(text).font(theme::small()).color(palette.dim));
+fn word(ui: &mut Ui, text: &str, palette: &theme::Palette) -> Response {
+    ui.label(RichText::new(text).font(theme::small()).color(palette.dim))
 }
 
 /// Which device of which file.
-fn chooser(app: &mut App, ui: &mut Ui) {
+fn chooser(app: &mut App, ui: &mut Ui, label: &Response) {
     let Some((_, summary)) = app.device() else { return };
     let name = |summary: &vramscope_engine::Summary| {
         let file = summary.file.rsplit(['/', '\\']).next().unwrap_or(&summary.file).to_owned();
@@ -86,13 +88,15 @@ fn chooser(app: &mut App, ui: &mut Ui) {
         format!("{file} · {short}")
     };
     let mut chosen = app.current;
-    ComboBox::from_id_salt("device").width(180.0).selected_text(name(&summary)).show_ui(ui, |ui| {
-        for (at, device) in app.devices.iter().enumerate() {
-            if let Some(summary) = &device.summary {
-                ui.selectable_value(&mut chosen, at, name(summary));
+    let combo =
+        ComboBox::from_id_salt("device").width(180.0).selected_text(name(&summary)).show_ui(ui, |ui| {
+            for (at, device) in app.devices.iter().enumerate() {
+                if let Some(summary) = &device.summary {
+                    ui.selectable_value(&mut chosen, at, name(summary));
+                }
             }
-        }
-    });
+        });
+    combo.response.labelled_by(label.id);
     if chosen != app.current {
         app.focus(chosen);
     }

@@ -1,0 +1,159 @@
+//! The window driven by hand: every view is opened, looked at and touched, on real recordings.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod pictures;
+mod soft;
+mod views;
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use egui::{Pos2, Rect, pos2};
+use egui_kittest::Harness;
+use vramscope_analysis::Replay;
+use vramscope_engine::{OpenFile, Request, Response, Session};
+use vramscope_snapshot::Reader;
+
+use crate::{App, Host, News, Slot};
+use soft::Soft;
+
+/// A host that answers at once, so that a test never waits.
+#[derive(Default)]
+struct Direct {
+    session: Session,
+    answers: Vec<(Slot, Request, Response)>,
+    news: Vec<News>,
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A recording in the tree, unpacked.
+fn bytes_of(name: &str) -> Vec<u8> {
+    let file = std::fs::File::open(root().join(format!("testdata/recordings/{name}.pickle.xz"))).unwrap();
+    let mut bytes = Vec::new();
+    lzma_rust2::XzReader::new(file, false).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+impl Direct {
+    fn add(&mut self, name: &str, rank: &str, bytes: &[u8]) {
+        let mut reader = Reader::new();
+        reader.feed(bytes).unwrap();
+        let snapshot = reader.finish().unwrap();
+        let replays = Replay::all(&snapshot);
+        let file = OpenFile::new(format!("{name}.pickle"), rank, bytes.len() as u64, snapshot, replays);
+        let sources = self.session.add(file);
+        self.news.push(News::Opened { name: name.to_owned(), sources });
+    }
+}
+
+impl Host for Direct {
+    fn ask(&mut self, slot: Slot, request: Request) {
+        let response = self.session.answer(&request, &|| true).unwrap();
+        self.answers.push((slot, request, response));
+    }
+
+    fn answers(&mut self) -> Vec<(Slot, Request, Response)> {
+        std::mem::take(&mut self.answers)
+    }
+
+    fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    fn open(&mut self, paths: Vec<String>) {
+        self.news.push(News::Failed { name: paths.join(" "), message: "not here".into() });
+    }
+
+    fn open_bytes(&mut self, name: String, bytes: std::sync::Arc<[u8]>) {
+        self.add(&name, "", &bytes);
+    }
+
+    fn open_demo(&mut self) {
+        self.add("demo", "", &bytes_of("oom"));
+    }
+
+    fn cancel(&mut self) {}
+
+    fn recent(&self) -> Vec<String> {
+        vec!["/runs/llama/rank0_memory_snapshot.pickle".into()]
+    }
+
+    fn list(&self, _: &str) -> Option<(String, Vec<(String, bool)>)> {
+        Some(("/runs".into(), vec![("llama".into(), true), ("oom.pickle".into(), false)]))
+    }
+
+    fn save(&mut self, name: &str, _: &[u8]) -> Result<String, String> {
+        Ok(name.to_owned())
+    }
+
+    fn store(&mut self, _: String) {}
+
+    fn stored(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The window on some recordings, at rest.
+fn window(names: &[(&str, &str)]) -> Harness<'static, App> {
+    let mut host = Direct::default();
+    for (name, rank) in names {
+        host.add(name, rank, &bytes_of(name));
+    }
+    open(host)
+}
+
+fn open(host: Direct) -> Harness<'static, App> {
+    let ctx = egui::Context::default();
+    let app = App::new(&ctx, Box::new(host), None);
+    let mut harness = Harness::builder()
+        .with_size([1400.0, 900.0])
+        .with_max_steps(400)
+        .renderer(Soft::default())
+        .with_context_setup(crate::theme::install)
+        .build_ui_state(
+            |ui, app: &mut App| {
+                // All of the screen, as a window gives it, without the margin of the harness.
+                let all = ui.ctx().content_rect();
+                let mut whole = ui.new_child(egui::UiBuilder::new().max_rect(all));
+                whole.set_clip_rect(all);
+                app.ui(&mut whole);
+            },
+            app,
+        );
+    settle(&mut harness);
+    harness
+}
+
+/// Lets everything that was asked be answered and every glide come to its end.
+fn settle(harness: &mut Harness<'static, App>) {
+    harness.run_steps(12);
+}
+
+/// Where the memory timeline is drawn.
+fn plot(harness: &Harness<'static, App>) -> Rect {
+    harness.state().parts.timeline.plot
+}
+
+/// A point of the timeline by shares of its width and height, from its lower left corner.
+fn point(harness: &Harness<'static, App>, x: f32, y: f32) -> Pos2 {
+    let plot = plot(harness);
+    pos2(plot.left() + plot.width() * x, plot.bottom() - plot.height() * y)
+}
+
+fn click(harness: &mut Harness<'static, App>, at: Pos2) {
+    harness.hover_at(at);
+    harness.step();
+    harness.drag_at(at);
+    harness.step();
+    harness.drop_at(at);
+    harness.hover_at(at);
+    settle(harness);
+}
+
+fn key(harness: &mut Harness<'static, App>, key: egui::Key) {
+    harness.key_press(key);
+    settle(harness);
+}
