@@ -51,7 +51,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .spans
             .iter()
             .map(|span| SpanInfo {
-                name: snapshot.text(span.name).to_owned(),
+                name: phase(snapshot.text(span.name)),
                 depth: span.depth,
                 from: span.from.0,
                 to: span.to.0,
@@ -107,6 +107,12 @@ pub(crate) fn moment(file: &File, device: &Device, at: u32) -> MomentInfo {
         gap: parts.map(|(name, bytes)| (name.replace('_', " "), bytes)).collect(),
         live: state.live.len() as u32,
     }
+}
+
+/// The name of an annotation without the marks that PyTorch's own put around it: `## forward ##`.
+pub(crate) fn phase(name: &str) -> String {
+    let bare = name.trim_matches('#').trim();
+    if bare.is_empty() { name.to_owned() } else { bare.to_owned() }
 }
 
 /// What is worth knowing: what the verdict limits, failed allocations, growth, and the gap.

@@ -49,6 +49,7 @@ pub(crate) fn png(image: &egui::ColorImage) -> Vec<u8> {
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::High);
+    encoder.set_filter(png::Filter::Adaptive);
     let pixels: Vec<u8> = image.pixels.iter().flat_map(|pixel| [pixel.r(), pixel.g(), pixel.b()]).collect();
     // Writing to memory does not fail.
     if let Ok(mut writer) = encoder.write_header() {

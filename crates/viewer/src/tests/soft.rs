@@ -61,8 +61,13 @@ impl Soft {
         for y in from(bounds.top())..from(bounds.bottom()).min(canvas.height) {
             for x in from(bounds.left())..from(bounds.right()).min(canvas.width) {
                 let p = Pos2::new(x as f32 + 0.5, y as f32 + 0.5);
+                // From the same end of an edge for both triangles that share it, so that their signs agree.
+                let cross = |from: Pos2, to: Pos2| {
+                    (to.x - from.x) * (p.y - from.y) - (p.x - from.x) * (to.y - from.y)
+                };
                 let edge = |from: Pos2, to: Pos2| {
-                    ((to.x - from.x) * (p.y - from.y) - (p.x - from.x) * (to.y - from.y)) / area
+                    let turned = (from.x, from.y) > (to.x, to.y);
+                    (if turned { -cross(to, from) } else { cross(from, to) }) / area
                 };
                 let weights = [edge(b, c), edge(c, a), edge(a, b)];
                 // A pixel on a shared edge belongs to one of the two triangles.

@@ -1,6 +1,6 @@
 //! The panel of details: all about the selected allocation, to read and to copy. It stays while the pointer moves.
 
-use egui::{Align2, RichText, ScrollArea, Sense, TextEdit, Ui, vec2};
+use egui::{Align2, RichText, ScrollArea, Sense, Ui, vec2};
 use vramscope_analysis::units::{bytes, count};
 use vramscope_engine::{Details, FrameInfo, Neighbour, Request, Response};
 
@@ -12,6 +12,7 @@ use crate::view::duration;
 use crate::views::ranks::heading;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
+    ui.set_min_width(ui.available_width());
     let Some((of, _)) = app.device() else { return };
     let Some(alloc) = app.selected else {
         moment(app, ui);
@@ -316,6 +317,5 @@ pub(crate) fn as_text(details: &Details) -> String {
         String::new(),
     ];
     lines.extend(details.frames.iter().map(|frame| format!("{}:{} {}", frame.file, frame.line, frame.name)));
-    let _ = TextEdit::singleline;
     lines.join("\n")
 }

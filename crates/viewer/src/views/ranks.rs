@@ -14,6 +14,7 @@ const SHARE: f64 = 0.05;
 const LEAST: i64 = 8 << 20;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
+    ui.set_min_width(ui.available_width());
     let palette = app.palette();
     heading(app, ui, if app.devices.len() > 1 { "RANKS" } else { "DEVICE" });
     let peaks: Vec<i64> = app.devices.iter().filter_map(|d| Some(d.summary.as_ref()?.peaks[0].0)).collect();
@@ -96,7 +97,10 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
     let color = if off { palette.select } else { palette.dim };
     painter.text(pos2(rect.right() - 2.0, rect.top() + 5.0), Align2::RIGHT_TOP, amount, theme::mono(), color);
     // Baseline, peak, held, capacity, all on one scale.
-    let bar = Rect::from_min_size(rect.min + vec2(4.0, 26.0), vec2(rect.width() - 8.0, 6.0));
+    let bar = Rect::from_min_size(
+        rect.min + vec2(4.0, 26.0),
+        vec2(rect.width() - if summary.ooms.is_empty() { 8.0 } else { 20.0 }, 6.0),
+    );
     let upto = |bytes: i64| bar.left() + bar.width() * (bytes.max(0) as f32 / most as f32).min(1.0);
     painter.rect_filled(bar, 2.0, palette.line);
     let part = |from: f32, to: f32| Rect::from_min_max(pos2(from, bar.top()), pos2(to, bar.bottom()));
@@ -129,7 +133,10 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
         bytes(summary.start.requested),
         bytes(peak),
         bytes(held),
-        summary.verdict
+        match summary.ooms.len() {
+            0 => summary.verdict.clone(),
+            failed => format!("{}\n{failed} failed allocations", summary.verdict),
+        }
     ));
     if response.clicked() {
         if ui.input(|input| input.modifiers.command) && at != app.current {

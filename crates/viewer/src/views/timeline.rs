@@ -99,7 +99,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     }
     selection(app, &inside, of, plot, &palette);
     cursor_line(app, &inside, plot, &palette);
-    ruler(app, &inside, &summary, plot, &palette);
+    ruler(app, &inside, plot, &palette);
     if let Drag::Box(from) = app.parts.timeline.drag
         && let Some(to) = response.hover_pos().or(ui.input(|input| input.pointer.latest_pos()))
     {
@@ -590,7 +590,7 @@ fn cursor_line(app: &mut App, painter: &Painter, plot: Rect, palette: &Palette) 
 }
 
 /// Both ends of what is measured, and the difference.
-fn ruler(app: &App, painter: &Painter, summary: &Summary, plot: Rect, palette: &Palette) {
+fn ruler(app: &App, painter: &Painter, plot: Rect, palette: &Palette) {
     let Some(ruler) = app.ruler.filter(|ruler| ruler.axis == app.view.axis) else { return };
     let (a, b) =
         (app.view.screen(plot, ruler.from.0, ruler.from.1), app.view.screen(plot, ruler.to.0, ruler.to.1));
@@ -612,7 +612,6 @@ fn ruler(app: &App, painter: &Painter, summary: &Summary, plot: Rect, palette: &
         }
         Axis::Time => duration((ruler.to.0 - ruler.from.0).abs() as i64),
     };
-    let _ = summary;
     for (corner, point) in [(a, ruler.from), (b, ruler.to)] {
         let text = format!("{} · {}", byte_text(point.1 as i64), x(point.0));
         let left = corner.x > plot.center().x;

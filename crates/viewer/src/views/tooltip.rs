@@ -1,6 +1,6 @@
 //! The small card near the pointer.
 
-use egui::{Align2, Id, LayerId, Order, Pos2, Rect, Ui, pos2, vec2};
+use egui::{Id, LayerId, Order, Pos2, Rect, Ui, pos2, vec2};
 use vramscope_analysis::units::{bytes, count};
 use vramscope_engine::Owner;
 
@@ -55,5 +55,4 @@ pub(crate) fn card(app: &App, ui: &Ui, at: Pos2, lines: &[(String, bool)]) {
         painter.galley(pos2(rect.left() + 10.0, y), galley, palette.text);
         y += high;
     }
-    let _ = Align2::LEFT_TOP;
 }
