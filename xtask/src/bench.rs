@@ -28,6 +28,10 @@ pub(crate) enum BenchCommand {
         /// Events of the generated snapshot
         #[arg(long, default_value_t = 10_000_000)]
         events: u64,
+    /// The window without a screen, driven through a gesture: what a frame costs, how soon it is sharp
+    View {
+        /// A snapshot
+        file: PathBuf,
     },
     /// How the cost grows: synthetic files of more and more events
     Scale {
@@ -41,6 +45,12 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<()> {
     match command {
         BenchCommand::Read { file, runs } => read(file, *runs),
         BenchCommand::Tui { file, events } => tui::run(file.as_deref(), *events),
+        BenchCommand::View { file } => {
+            let file = file.canonicalize().with_context(|| file.display().to_string())?;
+            let build =
+                ["run", "--release", "--quiet", "--package", "vramscope-viewer", "--example", "bench", "--"];
+            crate::process::run(crate::process::cargo(&build).arg(file))
+        }
         BenchCommand::Scale { events } => scale(events),
     }
 }

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use vramscope_analysis::picture::{Axis, Cell, Clock, Columns, Lane, Lanes, Rows, Stack, lanes};
+use vramscope_analysis::pools::Pools;
 use vramscope_analysis::{AllocIdx, Allocation, Counter, Moment, Replay, Times};
 use vramscope_snapshot::{DeviceId, EventTable, Reader, Snapshot};
 use vramscope_testkit::allocator::Config;
@@ -22,19 +23,44 @@ fn end_of(counter: Counter, allocation: &Allocation) -> Moment {
     if counter == Counter::Allocated { allocation.released } else { allocation.closed }
 }
 
-/// What counts at a moment, from the bottom up, with where each begins.
-fn stacked(replay: &Replay, counter: Counter, at: Moment) -> Vec<(AllocIdx, u64, u64)> {
+/// What counts at a moment, from the bottom up, with where each begins: private pools first, each with what it
+/// holds and does not use.
+fn stacked(replay: &Replay, counter: Counter, pools: &Pools, at: Moment) -> Vec<(Cell, u64, u64)> {
+    let mut low = 0;
+    let mut cells = Vec::new();
+    for (number, envelope) in pools.envelopes().iter().enumerate() {
+        let base = low;
+        cells.extend(together(replay, counter, at, &mut low, |index| {
+            pools.envelope_of(index) == Some(number)
+        }));
+        let top = base + envelope.level(at).height() as u64;
+        if top > low {
+            cells.push((Cell::idle(number), low, top));
+            low = top;
+        }
+    }
+    cells.extend(together(replay, counter, at, &mut low, |index| pools.envelope_of(index).is_none()));
+    cells
+}
+
+fn together(
+    replay: &Replay,
+    counter: Counter,
+    at: Moment,
+    low: &mut u64,
+    keep: impl Fn(AllocIdx) -> bool,
+) -> Vec<(Cell, u64, u64)> {
     let counts = |a: &Allocation| a.opened <= at && at < end_of(counter, a);
-    let mut live: Vec<_> = replay.allocations().iter().filter(|(_, a)| counts(a)).collect();
+    let mut live: Vec<_> =
+        replay.allocations().iter().filter(|(index, a)| counts(a) && keep(*index)).collect();
     live.sort_by_key(|(index, a)| {
         let stays = if a.opened == Moment::START { u32::MAX - end_of(counter, a).0 } else { 0 };
         (a.opened, stays, *index)
     });
-    let mut low = 0;
     let place = |(index, a): (AllocIdx, Allocation)| {
-        let from = low;
-        low += bytes_of(counter, &a);
-        (index, from, low)
+        let from = *low;
+        *low += bytes_of(counter, &a);
+        (Cell::of(index), from, *low)
     };
     live.into_iter().map(place).collect()
 }
@@ -98,6 +124,7 @@ proptest! {
         y in part(),
         size in (1_usize..200, 1_usize..120),
         on_time in any::<bool>(),
+        with_pools in any::<bool>(),
         counter in prop_oneof![Just(Counter::Requested), Just(Counter::Allocated), Just(Counter::Active)],
         pixels in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 40),
     ) {
@@ -116,7 +143,8 @@ proptest! {
         let peak = replay.peak(counter).bytes as f64 * 1.1;
         let rows = Rows::new((y.0 * peak, y.1 * peak), size.1);
         let columns = Columns::new(&replay, clock, axis, x, size.0);
-        let stack = Stack::new(&replay, counter);
+        let pools = if with_pools { Pools::private(&snapshot, &replay) } else { Pools::default() };
+        let stack = Stack::with_pools(&replay, counter, &pools);
         let picture = stack.picture(&replay, &columns, rows, &|| true).unwrap();
         let lanes = lanes(&replay);
         let placed: Vec<(Lane, _)> =
@@ -133,10 +161,12 @@ proptest! {
             let shown = Moment(*inside.iter().find(|&&m| counters[m] == most).unwrap() as u32);
             prop_assert_eq!(picture.shown[column], Some(shown), "column {}", column);
             let centre = rows.low + (row as f64 + 0.5) * rows.step;
-            let stacked = stacked(&replay, counter, shown);
+            let stacked = stacked(&replay, counter, &pools, shown);
             let owner = stacked.iter().find(|(_, low, high)| *low as f64 <= centre && centre < *high as f64);
-            prop_assert_eq!(picture.at(column, row), owner.map_or(Cell::NONE, |(index, ..)| Cell::of(*index)));
-            if let Some(&(index, low, high)) = stacked.get(row % stacked.len().max(1)) {
+            prop_assert_eq!(picture.at(column, row), owner.map_or(Cell::NONE, |(cell, ..)| *cell));
+            if let Some(&(cell, low, high)) = stacked.get(row % stacked.len().max(1))
+                && let Some(index) = cell.allocation()
+            {
                 prop_assert_eq!(stack.place(&replay, index, shown), Some((low, high)));
             }
 

@@ -64,11 +64,9 @@ pub(crate) enum Command {
     Events(Box<EventsArgs>),
     Flame(Box<FlameArgs>),
     Export(Box<ExportArgs>),
+    View(crate::view::ViewArgs),
     Doctor(Box<DoctorArgs>),
     Demo(Box<DemoArgs>),
-    View(crate::view::ViewArgs),
-    Doctor(DoctorArgs),
-    Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
+use vramscope_analysis::shapes::{Dims, Shapes};
+use vramscope_analysis::units::parse_bytes;
 
 use crate::args::CacheArgs;
-use crate::filter;
+use crate::shapes;
 
 /// A window with every view: timeline, segments, flame graph, lifetimes, tables, comparison
 ///
@@ -21,6 +23,12 @@ pub(crate) struct ViewArgs {
     /// The device's capacity: a size like 80GiB, or a name like H100
     #[arg(long, value_name = "NAME|SIZE", value_parser = capacity)]
     pub(crate) gpu: Option<u64>,
+    /// Dimensions of the model and the run, to explain sizes as tensors: hidden=4096,batch=4
+    #[arg(long, value_name = "DIMS")]
+    pub(crate) dims: Option<String>,
+    /// The model's config.json, for the same
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Save a picture of the window once it is drawn, and close it
     #[arg(long, value_name = "FILE.png")]
     pub(crate) screenshot: Option<PathBuf>,
@@ -57,17 +65,19 @@ fn capacity(text: &str) -> Result<u64, String> {
     if let Some((_, mib)) = DEVICES.iter().find(|(known, _)| *known == name) {
         return Ok(mib << 20);
     }
-    filter::size(text).map_err(|error| {
+    parse_bytes(text).map_err(|error| {
         let names: Vec<_> = DEVICES.iter().map(|(name, _)| *name).collect();
         format!("{error}; or one of {}", names.join(", "))
     })
 }
 
 pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
+    let dims = shapes::dims(args.config.as_deref(), args.dims.as_deref())?;
     vramscope_viewer::run(vramscope_viewer::Options {
         paths: args.paths.clone(),
         cache: args.cache.cache(),
         capacity: args.gpu,
+        shapes: (dims != Dims::default()).then(|| Shapes::new(&dims)),
         // A picture must not depend on what was looked at before.
         config: if args.screenshot.is_some() { None } else { config() },
         screenshot: args.screenshot.clone(),

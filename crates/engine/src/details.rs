@@ -1,12 +1,20 @@
 //! All about one allocation.
 
+use vramscope_analysis::categories::DEFAULT_CATEGORIES;
+use vramscope_analysis::shapes::{Clues, Hint, SHOWN, Shapes};
 use vramscope_analysis::{AllocIdx, Allocation, Moment, State};
 use vramscope_snapshot::{EventIdx, StackId};
 
 use crate::device::{Device, File};
 use crate::protocol::{Details, Neighbour};
 
-pub(crate) fn details(file: &File, device: &Device, index: AllocIdx, at: u32) -> Details {
+pub(crate) fn details(
+    file: &File,
+    device: &Device,
+    index: AllocIdx,
+    at: u32,
+    shapes: Option<&Shapes>,
+) -> Details {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let allocation = replay.allocation(index);
     let events = device.events(snapshot);
@@ -36,15 +44,29 @@ pub(crate) fn details(file: &File, device: &Device, index: AllocIdx, at: u32) ->
         place: file.stack_name(allocation.stack).place.clone(),
         stream: snapshot.stream(allocation.stream),
         pool: file.pool_name(state.pool_of(allocation.addr, allocation.pool)),
-        category: String::new(),
+        category: DEFAULT_CATEGORIES
+            .get(device.categories(snapshot).of(index))
+            .map_or_else(String::new, |name| (*name).to_owned()),
         phases: device.phases(snapshot, allocation.opened),
-        shapes: Vec::new(),
+        shapes: shapes.map_or_else(Vec::new, |shapes| hints(file, shapes, &allocation)),
         notes: notes(file, device, &allocation),
         segment: range.map(|range| (range.addr, range.size)),
         neighbours: neighbours(file, device, &state, &allocation),
         same_stack: (total.count, total.bytes),
         same_stack_live,
     }
+}
+
+/// Shapes that are likely enough to be shown.
+fn hints(file: &File, shapes: &Shapes, allocation: &Allocation) -> Vec<String> {
+    let clues = Clues::of_stack(&file.snapshot, allocation.stack);
+    let found =
+        shapes.hints(allocation.requested, &clues).into_iter().filter(|hint| hint.confidence >= SHOWN);
+    let text = |hint: Hint| {
+        let sides: Vec<_> = hint.shape.iter().map(u64::to_string).collect();
+        format!("{}[{}]  {} {}", hint.dtype.name(), sides.join(", "), hint.names, hint.what)
+    };
+    found.map(text).collect()
 }
 
 /// The stack of the event that let it go, if it is another one.

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use vramscope_analysis::categories::{Categories, Rules, classify};
 use vramscope_analysis::picture::{Clock, Lane, Stack, lanes};
+use vramscope_analysis::pools::{Pools, has_private};
 use vramscope_analysis::{AllocIdx, Counter, Line, Moment, Replay, Span, Times, spans, user_frame};
-use vramscope_snapshot::{EventTable, Frame, PoolId, Snapshot, StackId};
+use vramscope_snapshot::{EventTable, Frame, Pool, PoolId, Snapshot, StackId};
 
 use crate::protocol::{FrameInfo, Owner};
 
@@ -37,7 +39,7 @@ pub(crate) struct File {
     pub(crate) name: String,
     pub(crate) rank: String,
     pub(crate) bytes: u64,
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) devices: Vec<Device>,
     stacks: OnceLock<Vec<StackName>>,
 }
@@ -47,7 +49,7 @@ impl File {
         name: String,
         rank: String,
         bytes: u64,
-        snapshot: Snapshot,
+        snapshot: Arc<Snapshot>,
         replays: Vec<Replay>,
     ) -> Self {
         let devices = replays.into_iter().map(|replay| Device::new(&snapshot, replay)).collect();
@@ -68,12 +70,16 @@ impl File {
     }
 
     pub(crate) fn pool_name(&self, pool: PoolId) -> String {
-        match self.snapshot.pool(pool) {
-            None => "not recorded".into(),
-            Some((0, 0)) => "default".into(),
-            Some((0, id)) => format!("MemPool (0, {id})"),
-            Some((a, b)) => format!("CUDA graph ({a}, {b})"),
-        }
+        self.snapshot.pool(pool).map_or_else(|| "not recorded".into(), pool_name)
+    }
+}
+
+/// A pool in words.
+pub(crate) fn pool_name(pool: Pool) -> String {
+    match pool {
+        (0, 0) => "default".into(),
+        (0, id) => format!("MemPool (0, {id})"),
+        (a, b) => format!("CUDA graph ({a}, {b})"),
     }
 }
 
@@ -122,7 +128,10 @@ pub(crate) struct Device {
     pub(crate) replay: Replay,
     pub(crate) times: Times,
     pub(crate) spans: Vec<Span>,
-    stacks: [OnceLock<Stack>; 3],
+    /// Of each counter, first without and then with private pools together.
+    stacks: [OnceLock<Stack>; 6],
+    pools: OnceLock<Pools>,
+    categories: OnceLock<Categories>,
     lanes: OnceLock<Vec<Lane>>,
     totals: OnceLock<HashMap<StackId, Total>>,
     orders: Mutex<Vec<(OrderKey, Order<u32>)>>,
@@ -137,6 +146,8 @@ impl Device {
             times,
             spans,
             stacks: Default::default(),
+            pools: OnceLock::new(),
+            categories: OnceLock::new(),
             lanes: OnceLock::new(),
             totals: OnceLock::new(),
             orders: Mutex::new(Vec::new()),
@@ -151,13 +162,28 @@ impl Device {
         Clock::new(self.events(snapshot), &self.times)
     }
 
-    pub(crate) fn stack(&self, counter: Counter) -> &Stack {
+    /// The stack of a counter. Without any private pool it is the same either way.
+    pub(crate) fn stack(&self, snapshot: &Snapshot, counter: Counter, with_pools: bool) -> &Stack {
+        let with_pools = with_pools && has_private(snapshot);
         let slot = match counter {
             Counter::Requested => 0,
             Counter::Allocated => 1,
             Counter::Active | Counter::Reserved => 2,
         };
-        self.stacks[slot].get_or_init(|| Stack::new(&self.replay, counter))
+        self.stacks[slot + if with_pools { 3 } else { 0 }].get_or_init(|| match with_pools {
+            true => Stack::with_pools(&self.replay, counter, self.pools(snapshot)),
+            false => Stack::new(&self.replay, counter),
+        })
+    }
+
+    /// The envelopes of private pools.
+    pub(crate) fn pools(&self, snapshot: &Snapshot) -> &Pools {
+        self.pools.get_or_init(|| Pools::private(snapshot, &self.replay))
+    }
+
+    /// What each allocation is for.
+    pub(crate) fn categories(&self, snapshot: &Snapshot) -> &Categories {
+        self.categories.get_or_init(|| classify(&self.replay, snapshot, &Rules::default()))
     }
 
     pub(crate) fn lanes(&self) -> &[Lane] {
@@ -215,7 +241,8 @@ impl Device {
             closed: allocation.closed.0,
             stream: allocation.stream.0,
             pool: allocation.pool.0,
-            category: 0,
+            category: self.categories.get().map_or(0, |known| known.of(index) as u8),
+            ..Owner::default()
         }
     }
 

@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 use vramscope_analysis::AllocIdx;
+use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 
 use crate::device::{Device, File};
 use crate::protocol::{Filter, GroupBy, LifetimeRow, Page};
@@ -60,7 +61,7 @@ fn key(file: &File, device: &Device, row: u32, group: GroupBy) -> u64 {
         GroupBy::Line => u64::from(file.stack_name(a.stack).line),
         GroupBy::Operator => u64::from(crate::device::line_number(&file.stack_name(a.stack).operator)),
         GroupBy::Stack => u64::from(a.stack.0),
-        GroupBy::Category => 0,
+        GroupBy::Category => device.categories(&file.snapshot).of(AllocIdx(row)) as u64,
         GroupBy::Phase => device
             .phases(&file.snapshot, a.opened)
             .last()
@@ -74,7 +75,10 @@ fn label(file: &File, device: &Device, row: u32, group: GroupBy) -> String {
     match group {
         GroupBy::Line | GroupBy::Stack => name.place.clone(),
         GroupBy::Operator => name.operator.clone(),
-        GroupBy::Category => "not told".into(),
+        GroupBy::Category => {
+            let number = device.categories(&file.snapshot).of(AllocIdx(row));
+            DEFAULT_CATEGORIES.get(number).map_or_else(String::new, |name| (*name).to_owned())
+        }
         GroupBy::Phase => {
             device.phases(&file.snapshot, a.opened).pop().unwrap_or_else(|| "(no annotation)".into())
         }

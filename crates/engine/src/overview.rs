@@ -1,10 +1,10 @@
 //! A device at first sight, and a moment at a glance.
 
 use vramscope_analysis::units::{bytes, count};
-use vramscope_analysis::{Counter, Moment, Status, gap};
+use vramscope_analysis::{Amount, Counter, Finding, Moment, Status, gap};
 use vramscope_snapshot::{Action, DeviceId, PoolId};
 
-use crate::device::{Device, File};
+use crate::device::{Device, File, pool_name};
 use crate::protocol::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
 
 pub(crate) fn summary(file: &File, device: &Device) -> Summary {
@@ -77,6 +77,15 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .map(|lane| LaneInfo { addr: lane.addr, size: lane.size, expandable: lane.expandable })
             .collect(),
         streams: snapshot.streams.clone(),
+        envelopes: device
+            .pools(snapshot)
+            .envelopes()
+            .iter()
+            .map(|envelope| {
+                let pool = envelope.pool.map_or_else(|| "unknown pool".to_owned(), pool_name);
+                if envelope.stream == 0 { pool } else { format!("{pool}, stream {:#x}", envelope.stream) }
+            })
+            .collect(),
         pools: (0..snapshot.pools.len()).map(|row| file.pool_name(PoolId::from_index(row))).collect(),
     }
 }
@@ -115,8 +124,34 @@ pub(crate) fn phase(name: &str) -> String {
     if bare.is_empty() { name.to_owned() } else { bare.to_owned() }
 }
 
-/// What is worth knowing: what the verdict limits, failed allocations, growth, and the gap.
+/// What looks wrong, the worst first.
 pub(crate) fn insights(file: &File, device: &Device) -> Vec<Insight> {
-    let _ = (file, device);
-    Vec::new()
+    let show = |n: u64| bytes(i64::try_from(n).unwrap_or(i64::MAX));
+    let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &device.spans, &show);
+    found.iter().map(|finding| insight(device, finding, &show)).collect()
+}
+
+fn insight(device: &Device, finding: &Finding, show: &dyn Fn(u64) -> String) -> Insight {
+    let amount = |amount: &Amount| match amount {
+        Amount::Bytes(n) => show(*n),
+        Amount::Count(n) => count(*n),
+        Amount::Share(share) => format!("{:.1} %", share * 100.0),
+        Amount::Micros(us) => format!("{} µs", count(*us)),
+        Amount::Text(text) => text.clone(),
+    };
+    let evidence = finding.evidence.iter().map(|evidence| {
+        let place = evidence.place.as_deref().map_or_else(String::new, |place| format!("  {place}"));
+        format!("{} {}{place}", evidence.name.replace('_', " "), amount(&evidence.value))
+    });
+    let largest = finding.site.stack.and_then(|stack| device.totals().get(&stack)).map(|total| total.largest);
+    Insight {
+        kind: finding.kind.name().replace('_', " "),
+        severity: finding.severity as u8,
+        title: finding.what.clone(),
+        evidence: evidence.collect(),
+        advice: finding.advice.clone(),
+        bytes: i64::try_from(finding.bytes).unwrap_or(i64::MAX),
+        when: Some((finding.when.0.0, finding.when.1.0)),
+        alloc: largest,
+    }
 }

@@ -151,6 +151,8 @@ pub enum Request {
         height: u32,
         /// Whether private pools stand together, with what they hold and do not use.
         pools: bool,
+        /// Whether owners say what they are for, which takes a while the first time.
+        categories: bool,
     },
     /// The segment timeline.
     Lanes {
@@ -164,6 +166,8 @@ pub enum Request {
         lanes: Vec<(u32, u32, u32)>,
         /// Rows.
         height: u32,
+        /// As in [`Request::Tile`].
+        categories: bool,
     },
     /// Where one allocation lies in the memory timeline, column by column.
     Outline {
@@ -446,6 +450,8 @@ pub struct Summary {
     pub streams: Vec<u64>,
     /// Pools by number, in words.
     pub pools: Vec<String>,
+    /// Envelopes of private pools by number, in words.
+    pub envelopes: Vec<String>,
 }
 
 /// An allocation in a tile, with what its colour depends on.
@@ -455,6 +461,8 @@ pub struct Owner {
     pub alloc: u32,
     /// Whether it awaits its free here.
     pub awaiting: bool,
+    /// No allocation, but what a private pool holds and does not use; `pool` is the number of its envelope.
+    pub idle: bool,
     /// Its stack.
     pub stack: u32,
     /// A number that is the same for the same line of the user's program in every file.
@@ -469,7 +477,7 @@ pub struct Owner {
     pub stream: u32,
     /// Its pool.
     pub pool: u32,
-    /// What it is for.
+    /// What it is for: a row of [`vramscope_analysis::categories::DEFAULT_CATEGORIES`], if that was asked for.
     pub category: u8,
 }
 

@@ -1,6 +1,9 @@
 //! Opened files, and the one place where a question meets its answer.
 
+use std::sync::Arc;
+
 use vramscope_analysis::Replay;
+use vramscope_analysis::shapes::Shapes;
 use vramscope_snapshot::Snapshot;
 
 use crate::device::{Device, File};
@@ -16,10 +19,10 @@ impl OpenFile {
         name: impl Into<String>,
         rank: impl Into<String>,
         bytes: u64,
-        snapshot: Snapshot,
+        snapshot: impl Into<Arc<Snapshot>>,
         replays: Vec<Replay>,
     ) -> Self {
-        Self(File::new(name.into(), rank.into(), bytes, snapshot, replays))
+        Self(File::new(name.into(), rank.into(), bytes, snapshot.into(), replays))
     }
 }
 
@@ -27,9 +30,15 @@ impl OpenFile {
 #[derive(Default)]
 pub struct Session {
     files: Vec<File>,
+    shapes: Option<Shapes>,
 }
 
 impl Session {
+    /// Explains sizes by the dimensions of a model from now on.
+    pub fn explain(&mut self, shapes: Shapes) {
+        self.shapes = Some(shapes);
+    }
+
     /// Adds a file and returns its devices.
     pub fn add(&mut self, file: OpenFile) -> Vec<Source> {
         let number = self.files.len() as u32;
@@ -55,14 +64,15 @@ impl Session {
                 let (file, device) = self.at(*of)?;
                 Some(Response::Summary(Box::new(overview::summary(file, device))))
             }
-            Request::Tile { of, bytes, stretch, y, height, pools } => {
+            Request::Tile { of, bytes, stretch, y, height, pools, categories } => {
                 let (file, device) = self.at(*of)?;
-                tiles::timeline(file, device, *bytes, *stretch, *y, *height, *pools, go_on)
+                tiles::timeline(file, device, *bytes, *stretch, *y, *height, *pools, *categories, go_on)
                     .map(Response::Tile)
             }
-            Request::Lanes { of, bytes, stretch, lanes, height } => {
+            Request::Lanes { of, bytes, stretch, lanes, height, categories } => {
                 let (file, device) = self.at(*of)?;
-                tiles::lanes(file, device, *bytes, *stretch, lanes, *height, go_on).map(Response::Tile)
+                tiles::lanes(file, device, *bytes, *stretch, lanes, *height, *categories, go_on)
+                    .map(Response::Tile)
             }
             Request::Outline { of, bytes, stretch, alloc, pools } => {
                 let (file, device) = self.at(*of)?;
@@ -80,7 +90,13 @@ impl Session {
             Request::Details { of, alloc, at } => {
                 let (file, device) = self.at(*of)?;
                 let index = device.index(*alloc)?;
-                Some(Response::Details(Box::new(details::details(file, device, index, *at))))
+                Some(Response::Details(Box::new(details::details(
+                    file,
+                    device,
+                    index,
+                    *at,
+                    self.shapes.as_ref(),
+                ))))
             }
             Request::State { of, at } => {
                 let (file, device) = self.at(*of)?;

@@ -6,7 +6,7 @@ use vramscope_analysis::{AllocIdx, Moment};
 use vramscope_snapshot::StackId;
 
 use crate::device::{Device, File};
-use crate::protocol::{Axis, Bytes, Curve, Stretch, Tile};
+use crate::protocol::{Axis, Bytes, Curve, Owner, Stretch, Tile};
 
 /// Wider or higher ones are no picture for a screen.
 const MOST: u32 = 1 << 14;
@@ -28,15 +28,21 @@ pub(crate) fn timeline(
     stretch: Stretch,
     y: (f64, f64),
     height: u32,
-    _pools: bool,
+    pools: bool,
+    categories: bool,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Tile> {
     let columns = columns(file, device, stretch);
     let rows = Rows::new(y, height.min(MOST) as usize);
-    let picture = device.stack(bytes.counter()).picture(&device.replay, &columns, rows, go_on)?;
+    let stack = device.stack(&file.snapshot, bytes.counter(), pools);
+    if categories {
+        device.categories(&file.snapshot);
+    }
+    let picture = stack.picture(&device.replay, &columns, rows, go_on)?;
     Some(tile(file, device, &picture, stretch, y))
 }
 
+#[expect(clippy::too_many_arguments, reason = "the fields of one request")]
 pub(crate) fn lanes(
     file: &File,
     device: &Device,
@@ -44,6 +50,7 @@ pub(crate) fn lanes(
     stretch: Stretch,
     wanted: &[(u32, u32, u32)],
     height: u32,
+    categories: bool,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Tile> {
     let columns = columns(file, device, stretch);
@@ -55,6 +62,9 @@ pub(crate) fn lanes(
     };
     let mut placed: Vec<_> = wanted.iter().filter_map(place).collect();
     placed.sort_by_key(|(lane, _)| lane.addr);
+    if categories {
+        device.categories(&file.snapshot);
+    }
     let lanes = Lanes::new(placed);
     let picture = lanes.picture(&device.replay, bytes.counter(), &columns, height as usize, go_on)?;
     Some(tile(file, device, &picture, stretch, (0.0, f64::from(height))))
@@ -64,6 +74,7 @@ pub(crate) fn lanes(
 fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f64, f64)) -> Tile {
     let mut owners = Vec::new();
     let mut known: HashMap<(AllocIdx, bool), u32> = HashMap::new();
+    let mut idle: HashMap<u32, u32> = HashMap::new();
     let mut cells = Vec::with_capacity(picture.cells.len());
     for (column, at) in picture.cells.chunks(picture.height.max(1)).zip(&picture.shown) {
         let at = at.unwrap_or(Moment::NEVER);
@@ -76,6 +87,18 @@ fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f
                         owners.len() as u32 - 1 + Tile::FIRST_OWNER
                     })
                 }
+                Some((cell, _)) if cell.envelope().is_some() => {
+                    let envelope = cell.envelope().unwrap_or_default() as u32;
+                    *idle.entry(envelope).or_insert_with(|| {
+                        owners.push(Owner {
+                            alloc: u32::MAX,
+                            idle: true,
+                            pool: envelope,
+                            ..Owner::default()
+                        });
+                        owners.len() as u32 - 1 + Tile::FIRST_OWNER
+                    })
+                }
                 Some((Cell::HOLE, _)) => 1,
                 _ => 0,
             };
@@ -85,7 +108,7 @@ fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f
     let shown = picture.shown.iter().map(|at| at.map_or(u32::MAX, |at| at.0)).collect();
     let mut lines: Vec<(u32, String)> = Vec::new();
     let mut named = hashbrown::HashSet::new();
-    for owner in &owners {
+    for owner in owners.iter().filter(|owner| !owner.idle) {
         if named.insert(owner.line) {
             lines.push((owner.line, file.stack_name(StackId(owner.stack)).place.clone()));
         }
@@ -100,9 +123,9 @@ pub(crate) fn outline(
     bytes: Bytes,
     stretch: Stretch,
     alloc: AllocIdx,
-    _pools: bool,
+    pools: bool,
 ) -> Vec<Option<(u64, u64)>> {
-    let stack = device.stack(bytes.counter());
+    let stack = device.stack(&file.snapshot, bytes.counter(), pools);
     let shown = columns(file, device, stretch).shown(&device.replay, stack.counter());
     shown.into_iter().map(|at| stack.place(&device.replay, alloc, at?)).collect()
 }

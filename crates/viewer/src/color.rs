@@ -5,6 +5,7 @@
 
 use egui::Color32;
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_engine::{Owner, Summary};
 
 use crate::theme::{Palette, blend};
@@ -114,6 +115,9 @@ pub(crate) struct Coloring<'a> {
 impl Coloring<'_> {
     /// The colour of an allocation.
     pub(crate) fn of(&self, owner: &Owner) -> Color32 {
+        if owner.idle {
+            return self.palette.hole;
+        }
         let color = match self.by {
             ColorBy::Stack => of_line(owner.line, owner.alloc),
             ColorBy::Size => of_bytes(owner.requested),
@@ -145,7 +149,8 @@ impl Coloring<'_> {
             names.into_iter().enumerate().map(|(n, name)| (number(n as u32, 1), name)).collect()
         };
         match self.by {
-            ColorBy::Stack | ColorBy::Category => Vec::new(),
+            ColorBy::Stack => Vec::new(),
+            ColorBy::Category => numbered(DEFAULT_CATEGORIES.map(str::to_owned).to_vec()),
             ColorBy::Size => (0..6).map(|n| 10 + n * 4).map(|n| (of_bytes(1 << n), text(1 << n))).collect(),
             ColorBy::Lifetime => {
                 let most = (self.events.max(2) as f32).log2();
@@ -170,6 +175,7 @@ fn text(bytes: u64) -> String {
 
 /// The colour of one of a few kinds.
 fn number(kind: u32, step: u32) -> Color32 {
-    let color = EIGHT[kind as usize % EIGHT.len()];
+    // Of the categories the last is what is not known: a grey of its own.
+    let color = EIGHT.get(kind as usize).copied().unwrap_or(Color32::from_rgb(0x5b, 0x64, 0x70));
     blend(color, Color32::BLACK, 0.05 * (step % 3) as f32)
 }

@@ -25,6 +25,6 @@ mod views;
 pub use app::App;
 pub use desk::{Host, News, Slot};
 #[cfg(not(target_arch = "wasm32"))]
-pub use native::{NoWindow, Options, run};
+pub use native::{NoWindow, Options, app, run};
 #[cfg(not(target_arch = "wasm32"))]
 pub use threads::Threads;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use vramscope_analysis::shapes::Shapes;
 use vramscope_engine::{OpenFile, Request, Response};
 use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open_bytes, open_each};
 
@@ -30,6 +31,8 @@ pub struct Options {
     pub cache: Option<Cache>,
     /// Bytes of the device, for the capacity line.
     pub capacity: Option<u64>,
+    /// What explains sizes as tensors of a model.
+    pub shapes: Option<Shapes>,
     /// Where to keep settings and recent files; nowhere if `None`.
     pub config: Option<PathBuf>,
     /// Save a picture of the window here once it is drawn, and close it.
@@ -70,14 +73,22 @@ struct Window {
     frames_at_rest: u32,
 }
 
+/// The viewer with threads and files behind it, for whoever gives it frames.
+pub fn app(ctx: &egui::Context, options: Options) -> App {
+    let mut host = ThreadHost::new(ctx.clone(), options.cache, options.config);
+    if let Some(shapes) = options.shapes {
+        host.threads.explain(shapes);
+    }
+    if !options.paths.is_empty() {
+        host.open(options.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect());
+    }
+    App::new(ctx, Box::new(host), options.capacity)
+}
+
 impl Window {
     fn new(ctx: &egui::Context, options: Options) -> Self {
-        let mut host = ThreadHost::new(ctx.clone(), options.cache, options.config);
-        if !options.paths.is_empty() {
-            host.open(options.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect());
-        }
-        let app = App::new(ctx, Box::new(host), options.capacity);
-        Self { app, screenshot: options.screenshot, frames_at_rest: 0 }
+        let screenshot = options.screenshot.clone();
+        Self { app: app(ctx, options), screenshot, frames_at_rest: 0 }
     }
 
     /// Once the window is at rest, saves a picture of it and closes it.

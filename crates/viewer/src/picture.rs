@@ -71,7 +71,11 @@ fn image(tile: &Tile, coloring: &Coloring<'_>) -> ColorImage {
         .collect();
     let edge = if palette.dark { Color32::BLACK } else { Color32::WHITE };
     let edges: Vec<Color32> = colors.iter().map(|&color| blend(color, edge, 0.22)).collect();
-    let stripes: Vec<Color32> = colors.iter().map(|&color| blend(color, palette.ground, 0.45)).collect();
+    let stripe = |&color: &Color32| {
+        let idle = color == palette.hole;
+        blend(color, if idle { palette.dim } else { palette.ground }, if idle { 0.35 } else { 0.45 })
+    };
+    let stripes: Vec<Color32> = colors.iter().map(stripe).collect();
     let height = tile.height as usize;
     let mut pixels = Vec::with_capacity(tile.cells.len());
     for (x, column) in tile.cells.chunks(height).enumerate() {
@@ -85,7 +89,7 @@ fn image(tile: &Tile, coloring: &Coloring<'_>) -> ColorImage {
             else {
                 continue;
             };
-            if owner.awaiting {
+            if owner.awaiting || owner.idle {
                 let from = start - x * height;
                 for (n, pixel) in pixels[start..].iter_mut().enumerate() {
                     if (x + from + n) % 6 < 2 {

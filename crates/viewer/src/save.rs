@@ -36,6 +36,26 @@ impl App {
         }
     }
 
+    /// Whether a recording is shown.
+    pub fn has_device(&self) -> bool {
+        self.device().is_some()
+    }
+
+    /// Events and allocations of the recording that is shown.
+    pub fn extent(&self) -> (u32, u32) {
+        self.device().map_or((0, 0), |(_, summary)| (summary.events, summary.allocations))
+    }
+
+    /// Where the memory timeline is drawn.
+    pub fn timeline_rect(&self) -> egui::Rect {
+        self.parts.timeline.plot
+    }
+
+    /// Whether the memory timeline shows just what it was last asked for.
+    pub fn is_sharp(&self) -> bool {
+        self.desk.look(Slot::Timeline).is_some_and(|answer| answer.fresh)
+    }
+
     /// Whether everything that is shown is sharp and nothing is on its way.
     pub fn is_at_rest(&self) -> bool {
         self.device().is_some() && !self.desk.is_waiting() && self.reading.is_empty()

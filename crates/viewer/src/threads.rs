@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
+use vramscope_analysis::shapes::Shapes;
 use vramscope_engine::{OpenFile, Queue, Request, Response, Session, Source};
 
 use crate::desk::Slot;
@@ -40,6 +41,11 @@ impl Threads {
             thread::spawn(move || work(&shared, &notify));
         }
         Self { shared }
+    }
+
+    /// Explains sizes by the dimensions of a model from now on.
+    pub fn explain(&self, shapes: Shapes) {
+        self.shared.session.write().unwrap_or_else(PoisonError::into_inner).explain(shapes);
     }
 
     /// Sends a question.

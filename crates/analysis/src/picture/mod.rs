@@ -8,7 +8,9 @@
 //!
 //! **Rows, memory timeline.** The allocations that count at the moment of the column are stacked, and a
 //! pixel belongs to the allocation that its centre lies in. At the bottom is what was there before the
-//! first event, what stays longest lowest; above it the others in order of birth.
+//! first event, what stays longest lowest; above it the others in order of birth. Where private pools stand
+//! together, they lie below all else, each stacked in the same way and as high as what it holds: what is above
+//! its allocations is its own idle memory.
 //!
 //! **Rows, segment timeline.** A pixel belongs to the allocation whose block its centre lies in at the
 //! moment of the column, or to a hole, or to nothing where no memory is held.
@@ -28,6 +30,9 @@ use crate::allocations::{AllocIdx, Moment};
 use crate::counters::Counter;
 use crate::replay::Replay;
 
+/// More pools share the last number.
+const MOST_POOLS: u32 = 1 << 16;
+
 /// What a pixel belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cell(u32);
@@ -43,9 +48,20 @@ impl Cell {
         Self(index.0)
     }
 
+    /// What a private pool holds and does not use: the number of its envelope.
+    pub fn idle(envelope: usize) -> Self {
+        Self(Self::HOLE.0 - 1 - (envelope as u32).min(MOST_POOLS - 1))
+    }
+
+    /// The envelope whose idle memory it is, if it is that.
+    pub fn envelope(self) -> Option<usize> {
+        let number = (Self::HOLE.0 - 1).checked_sub(self.0)?;
+        (number < MOST_POOLS && self < Self::HOLE).then_some(number as usize)
+    }
+
     /// The allocation, if it is one.
     pub fn allocation(self) -> Option<AllocIdx> {
-        (self < Self::HOLE).then_some(AllocIdx(self.0))
+        (self.0 < Self::HOLE.0 - MOST_POOLS).then_some(AllocIdx(self.0))
     }
 }
 

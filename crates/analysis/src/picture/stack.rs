@@ -12,7 +12,9 @@
 
 use crate::allocations::{AllocIdx, Allocations, Moment};
 use crate::counters::Counter;
+use crate::envelope::Envelope;
 use crate::picture::{Cell, Columns, Picture, Rows};
+use crate::pools::Pools;
 use crate::replay::Replay;
 
 /// Allocations in the smallest node.
@@ -77,6 +79,15 @@ impl Level {
 #[derive(Clone, Debug)]
 pub struct Stack {
     counter: Counter,
+    /// From the bottom up: private pools, then all else.
+    layers: Vec<Layer>,
+}
+
+/// Allocations that stand together.
+#[derive(Clone, Debug)]
+struct Layer {
+    /// The envelope around them and its number, for a private pool.
+    envelope: Option<(usize, Envelope)>,
     /// Allocations from before the first event, what stays longest first.
     earlier: Vec<AllocIdx>,
     /// Bytes of each of these and all before it.
@@ -119,24 +130,24 @@ impl Measure<'_> {
 impl Stack {
     /// The stack of a counter. Reserved memory is no stack of allocations: for it, active ones are taken.
     pub fn new(replay: &Replay, counter: Counter) -> Self {
+        Self::with_pools(replay, counter, &Pools::default())
+    }
+
+    /// The same with the allocations of each of these pools together.
+    pub fn with_pools(replay: &Replay, counter: Counter, pools: &Pools) -> Self {
         let counter = if counter == Counter::Reserved { Counter::Active } else { counter };
         let measure = Measure { allocations: replay.allocations(), counter };
-        let lives = |&index: &AllocIdx| measure.born(index) < measure.end(index);
-        let all = (0..replay.allocations().len() as u32).map(AllocIdx).filter(lives);
-        let (mut earlier, mut order): (Vec<_>, Vec<_>) =
-            all.partition(|&index| measure.born(index) == Moment::START);
-        earlier.sort_by_key(|&index| (std::cmp::Reverse(measure.end(index)), index));
-        if !order.is_sorted_by_key(|&index| measure.born(index)) {
-            order.sort_by_key(|&index| measure.born(index));
+        let envelopes = pools.envelopes();
+        let mut members = vec![Vec::new(); envelopes.len() + 1];
+        for index in (0..replay.allocations().len() as u32).map(AllocIdx) {
+            if measure.born(index) < measure.end(index) {
+                members[pools.envelope_of(index).unwrap_or(envelopes.len())].push(index);
+            }
         }
-        let mut sum = 0_u64;
-        let add = |&index: &AllocIdx| {
-            sum = sum.saturating_add(measure.bytes(index));
-            sum
-        };
-        let earlier_sums = earlier.iter().map(add).collect();
-        let levels = levels(measure, &order);
-        Self { counter, earlier, earlier_sums, order, levels }
+        let around = envelopes.iter().cloned().enumerate().map(Some).chain([None]);
+        let layers =
+            members.into_iter().zip(around).map(|(all, envelope)| Layer::new(measure, all, envelope));
+        Self { counter, layers: layers.collect() }
     }
 
     /// What is stacked.
@@ -155,7 +166,10 @@ impl Stack {
         let shown = columns.shown(replay, self.counter);
         let measure = self.measure(replay);
         Picture::paint(shown, rows.count, go_on, |at, column| {
-            Walk { stack: self, measure, at, rows, column }.run();
+            let mut low = 0;
+            for layer in &self.layers {
+                low = Walk { layer, measure, at, rows, column }.run(low);
+            }
         })
     }
 
@@ -165,24 +179,65 @@ impl Stack {
         if index.index() >= replay.allocations().len() {
             return None;
         }
-        let (born, end, bytes) = (measure.born(index), measure.end(index), measure.bytes(index));
-        if !(born <= at && at < end) {
+        if !(measure.born(index) <= at && at < measure.end(index)) {
             return None;
         }
-        let low = if born == Moment::START {
-            let key = |other: &AllocIdx| (std::cmp::Reverse(measure.end(*other)), *other);
-            let place = self.earlier.binary_search_by_key(&(std::cmp::Reverse(end), index), key).ok()?;
-            place.checked_sub(1).map_or(0, |below| self.earlier_sums[below])
-        } else {
-            let place =
-                self.order.binary_search_by_key(&(born, index), |&other| (measure.born(other), other));
-            self.earlier_live(measure, at).1.saturating_add(self.sum_below(measure, place.ok()?, at))
-        };
-        Some((low, low.saturating_add(bytes)))
+        let mut base = 0_u64;
+        for layer in &self.layers {
+            if let Some(low) = layer.place(measure, index, at) {
+                let low = base.saturating_add(low);
+                return Some((low, low.saturating_add(measure.bytes(index))));
+            }
+            base = base.saturating_add(layer.height(measure, at));
+        }
+        None
     }
 
     fn measure<'a>(&self, replay: &'a Replay) -> Measure<'a> {
         Measure { allocations: replay.allocations(), counter: self.counter }
+    }
+}
+
+impl Layer {
+    fn new(measure: Measure<'_>, all: Vec<AllocIdx>, envelope: Option<(usize, Envelope)>) -> Self {
+        let (mut earlier, mut order): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|&index| measure.born(index) == Moment::START);
+        earlier.sort_by_key(|&index| (std::cmp::Reverse(measure.end(index)), index));
+        if !order.is_sorted_by_key(|&index| measure.born(index)) {
+            order.sort_by_key(|&index| measure.born(index));
+        }
+        let mut sum = 0_u64;
+        let add = |&index: &AllocIdx| {
+            sum = sum.saturating_add(measure.bytes(index));
+            sum
+        };
+        let earlier_sums = earlier.iter().map(add).collect();
+        let levels = levels(measure, &order);
+        Self { envelope, earlier, earlier_sums, order, levels }
+    }
+
+    /// Bytes from the bottom of the layer to an allocation that lives, if it is in it.
+    fn place(&self, measure: Measure<'_>, index: AllocIdx, at: Moment) -> Option<u64> {
+        let born = measure.born(index);
+        if born == Moment::START {
+            let key = |other: &AllocIdx| (std::cmp::Reverse(measure.end(*other)), *other);
+            let place = self.earlier.binary_search_by_key(&key(&index), key).ok()?;
+            return Some(place.checked_sub(1).map_or(0, |below| self.earlier_sums[below]));
+        }
+        let place = self.order.binary_search_by_key(&(born, index), |&other| (measure.born(other), other));
+        Some(self.earlier_live(measure, at).1.saturating_add(self.sum_below(measure, place.ok()?, at)))
+    }
+
+    /// Bytes of what lives at a moment, or of what its pool holds if that is more.
+    fn height(&self, measure: Measure<'_>, at: Moment) -> u64 {
+        let born = self.order.partition_point(|&index| measure.born(index) <= at);
+        let live = self.earlier_live(measure, at).1.saturating_add(self.sum_below(measure, born, at));
+        live.max(self.held(at))
+    }
+
+    /// Bytes that its pool holds.
+    fn held(&self, at: Moment) -> u64 {
+        self.envelope.as_ref().map_or(0, |(_, envelope)| envelope.level(at).height().max(0) as u64)
     }
 
     /// How many of the earliest live at a moment, and their bytes.
@@ -270,9 +325,9 @@ fn levels(measure: Measure<'_>, order: &[AllocIdx]) -> Vec<Level> {
     levels
 }
 
-/// One column being painted.
+/// One layer of a column being painted.
 struct Walk<'a> {
-    stack: &'a Stack,
+    layer: &'a Layer,
     measure: Measure<'a>,
     at: Moment,
     rows: Rows,
@@ -280,13 +335,14 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn run(&mut self) {
-        let stack = self.stack;
-        let (earlier, height) = stack.earlier_live(self.measure, self.at);
-        self.earlier(earlier, height);
-        let born = stack.order.partition_point(|&index| self.measure.born(index) <= self.at);
-        let mut low = height;
-        stack.cover(born, &mut |part| {
+    /// Paints the layer from `base` up, and says how far it reaches.
+    fn run(&mut self, base: u64) -> u64 {
+        let layer = self.layer;
+        let (earlier, height) = layer.earlier_live(self.measure, self.at);
+        self.earlier(base, earlier, height);
+        let born = layer.order.partition_point(|&index| self.measure.born(index) <= self.at);
+        let mut low = base.saturating_add(height);
+        layer.cover(born, &mut |part| {
             low = match part {
                 Part::Node { level, node } => self.node(level, node, low),
                 Part::Single(place) => self.single(place, low),
@@ -294,17 +350,23 @@ impl Walk<'_> {
             // Whatever is stacked above the picture is not seen.
             self.rows.first_from(low as f64) < self.rows.count
         });
+        let Some((number, _)) = layer.envelope else { return low };
+        let top = base.saturating_add(layer.held(self.at)).max(low);
+        self.column[self.rows.within(low, top)].fill(Cell::idle(number));
+        top
     }
 
-    fn earlier(&mut self, live: usize, height: u64) {
-        let rows = self.rows.within(0, height);
-        let mut place =
-            self.stack.earlier_sums.partition_point(|&sum| sum as f64 <= self.rows.centre(rows.start));
+    fn earlier(&mut self, base: u64, live: usize, height: u64) {
+        let sums = &self.layer.earlier_sums;
+        let end_of = |place: usize| base.saturating_add(sums[place]) as f64;
+        let rows = self.rows.within(base, base.saturating_add(height));
+        let first = self.rows.centre(rows.start);
+        let mut place = sums.partition_point(|&sum| base.saturating_add(sum) as f64 <= first);
         for row in rows {
-            while place + 1 < live && self.stack.earlier_sums[place] as f64 <= self.rows.centre(row) {
+            while place + 1 < live && end_of(place) <= self.rows.centre(row) {
                 place += 1;
             }
-            if let Some(&index) = self.stack.earlier.get(place) {
+            if let Some(&index) = self.layer.earlier.get(place) {
                 self.column[row] = Cell::of(index);
             }
         }
@@ -312,7 +374,7 @@ impl Walk<'_> {
 
     /// Paints a node whose allocations are all born, from `low` up, and says how far it reaches.
     fn node(&mut self, level: usize, node: usize, low: u64) -> u64 {
-        let live = self.stack.levels[level].live(node, self.at);
+        let live = self.layer.levels[level].live(node, self.at);
         let high = low.saturating_add(live);
         if live == 0 || self.rows.within(low, high).is_empty() {
             return high;
@@ -331,13 +393,13 @@ impl Walk<'_> {
     }
 
     fn single(&mut self, place: usize, low: u64) -> u64 {
-        let bytes = self.stack.live_bytes(self.measure, place, self.at);
+        let bytes = self.layer.live_bytes(self.measure, place, self.at);
         if bytes == 0 {
             return low;
         }
         let high = low.saturating_add(bytes);
         let rows = self.rows.within(low, high);
-        self.column[rows].fill(Cell::of(self.stack.order[place]));
+        self.column[rows].fill(Cell::of(self.layer.order[place]));
         high
     }
 }

@@ -142,7 +142,14 @@ fn centre(app: &mut App, ui: &mut Ui) {
         annotations::show(app, ui, strip(top, top + lanes));
         top += lanes + 4.0;
     }
-    timeline::show(app, ui, strip(top, upper.bottom()));
+    match app.beside.filter(|&other| other != app.current && other < app.devices.len()) {
+        Some(other) => {
+            let middle = (top + upper.bottom()) / 2.0;
+            timeline::show(app, ui, strip(top, middle));
+            timeline::beside(app, ui, strip(middle + 4.0, upper.bottom()), other);
+        }
+        None => timeline::show(app, ui, strip(top, upper.bottom())),
+    }
     let below = Rect::from_min_max(egui::pos2(inner.left(), upper.bottom()), inner.max);
     lower::show(app, ui, below, inner);
 }

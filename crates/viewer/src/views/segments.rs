@@ -83,7 +83,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let stretch =
         Stretch { axis: app.view.axis, x: app.view.x, width: (plot.width() * scale).round() as u32 };
     let bytes_of = app.settings.bytes;
-    let request = Request::Lanes { of, bytes: bytes_of, stretch, lanes, height };
+    let categories = app.settings.color == crate::color::ColorBy::Category;
+    let request = Request::Lanes { of, bytes: bytes_of, stretch, lanes, height, categories };
     let painter = ui.painter_at(body);
     let inside = painter.with_clip_rect(plot);
     for &(lane, top, high) in &rows {

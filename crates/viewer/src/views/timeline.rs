@@ -7,6 +7,7 @@ use vramscope_analysis::units::bytes as byte_text;
 use vramscope_engine::{Axis, Bytes, Curve, Request, Response, Source, Stretch, Summary, Tile};
 
 use crate::app::{App, Ruler};
+use crate::color::ColorBy;
 use crate::desk::Slot;
 use crate::picture::Painted;
 use crate::theme::{self, Palette};
@@ -35,6 +36,7 @@ pub(crate) struct Timeline {
     base: Painted,
     coarse: Painted,
     sharp: Painted,
+    beside: Painted,
     drag: Drag,
     /// The outline of the hovered allocation, with what it was made from.
     outline: Option<(u64, u32, Vec<[Pos2; 2]>)>,
@@ -49,6 +51,7 @@ impl Default for Timeline {
             base: Painted::default(),
             coarse: Painted::default(),
             sharp: Painted::default(),
+            beside: Painted::default(),
             drag: Drag::None,
             outline: None,
             labels: super::labels::Labels::default(),
@@ -176,6 +179,7 @@ fn pictures(
     let scale = ui.pixels_per_point();
     let (width, height) = ((plot.width() * scale).round() as u32, (plot.height() * scale).round() as u32);
     let (view, bytes, pools) = (app.view, app.settings.bytes, app.settings.pools);
+    let categories = app.settings.color == ColorBy::Category;
     let request = |view: &View, width: u32, height: u32| Request::Tile {
         of,
         bytes,
@@ -183,6 +187,7 @@ fn pictures(
         y: view.y,
         height,
         pools,
+        categories,
     };
     let whole = View::whole(summary, view.axis, bytes);
     let sharp = app.desk.want(Slot::Timeline, request(&view, width, height));
@@ -469,7 +474,15 @@ fn hover(
     let moment = tile.shown.get(column).copied().filter(|&moment| moment != u32::MAX);
     app.hover_at = moment;
     let owner = tile.owner(column, row).copied();
+    let idle = owner.filter(|owner| owner.idle);
+    let owner = owner.filter(|owner| !owner.idle);
     app.hovered = owner.map(|owner| owner.alloc);
+    if let Some(idle) = idle
+        && let Some((_, summary)) = app.device()
+    {
+        let name = summary.envelopes.get(idle.pool as usize).cloned().unwrap_or_default();
+        tooltip::card(app, ui, at, &[(name, true), ("held by this pool and not in use".into(), false)]);
+    }
     if app.parts.timeline.drag == Drag::None {
         let x = at.x.round() + 0.5;
         painter.vline(x, plot.y_range(), Stroke::new(1.0, palette.text.gamma_multiply(0.18)));
@@ -621,6 +634,56 @@ fn ruler(app: &App, painter: &Painter, plot: Rect, palette: &Palette) {
     }
     let delta = format!("Δ {} · {across}", byte_text((ruler.to.1 - ruler.from.1).abs() as i64));
     tag(painter, rect.center(), Align2::CENTER_CENTER, &delta, palette.select, palette);
+}
+
+/// Another rank below, in the same scale: the same stretch, the same bytes to a pixel.
+pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
+    let Some(device) = app.devices.get(other) else { return };
+    let (of, Some(summary)) = (device.source, device.summary.clone()) else { return };
+    let palette = app.palette();
+    let plot = Rect::from_min_max(
+        pos2(rect.left() + GUTTER, rect.top()),
+        pos2(rect.right(), rect.bottom() - NUMBERS),
+    );
+    let plot = snapped(plot, ui.pixels_per_point());
+    let painter = ui.painter_at(rect.expand(1.0));
+    axes::bytes(&painter, &app.view, plot, &palette);
+    axes::numbers(&painter, &app.view, plot, &palette);
+    let scale = ui.pixels_per_point();
+    let request = Request::Tile {
+        of,
+        bytes: app.settings.bytes,
+        stretch: Stretch { axis: app.view.axis, x: app.view.x, width: (plot.width() * scale).round() as u32 },
+        y: app.view.y,
+        height: (plot.height() * scale).round() as u32,
+        pools: app.settings.pools,
+        categories: app.settings.color == ColorBy::Category,
+    };
+    let inside = painter.with_clip_rect(plot);
+    let colors = app.colors_version;
+    if let Some(shown) = app.desk.want(Slot::Beside, request).and_then(Shown::new) {
+        let coloring = app.coloring(None, summary.events);
+        let painted = &mut app.parts.timeline.beside;
+        painted.update(ui.ctx(), "beside", shown.tile(), shown.version, colors, &coloring);
+        painted.draw(&inside, shown.rect(&app.view, plot));
+    }
+    let name = format!(
+        "{}   peak {}",
+        super::ranks::short_name(&summary),
+        byte_text(summary.peaks[app.settings.bytes as usize].0)
+    );
+    tag(&inside, plot.left_top() + vec2(8.0, 6.0), Align2::LEFT_TOP, &name, palette.text, &palette);
+    let response = ui.interact(plot, Id::unique("beside"), Sense::click_and_drag());
+    if response.dragged() {
+        let moved = response.drag_delta();
+        app.set_view(app.view.moved(f64::from(-moved.x / plot.width()), f64::from(moved.y / plot.height())));
+    }
+    if response.contains_pointer() {
+        wheel(app, ui, plot);
+    }
+    if response.double_clicked() {
+        app.beside = None;
+    }
 }
 
 /// The highest of what is stacked in the part that is shown.
