@@ -1,10 +1,10 @@
 //! The gate.
 
 use crate::process::{self, cargo, works};
-use crate::{tables, wasm};
+use crate::{tables, wasm, window};
 
 /// Fails on unformatted code, on any warning, on a failing test, if other tools read the exported
-/// tables differently, and if the portable crates do not build for the browser.
+/// tables differently, if the window does not draw, and if the portable crates do not build for the browser.
 pub(crate) fn run() -> anyhow::Result<()> {
     process::run(&mut cargo(&["fmt", "--all", "--check"]))?;
     process::run(&mut cargo(&[
@@ -27,6 +27,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         cargo(&["doc", "--workspace", "--locked", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"),
     )?;
     tables::check()?;
+    window::check()?;
     wasm::check()?;
     eprintln!("\nall checks passed");
     Ok(())

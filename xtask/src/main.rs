@@ -8,6 +8,7 @@ mod process;
 mod tables;
 mod tui;
 mod wasm;
+mod window;
 
 use std::alloc::System;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ enum Command {
     Ci,
     /// Check that the crates below the surfaces build for the browser
     Wasm,
+    /// Open the real window on a virtual screen and look at what it draws
+    Window,
     /// Check that exported tables open in DuckDB and polars and give the same numbers
     Tables,
     /// Write synthetic snapshots of any size, one per rank
@@ -54,6 +57,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Ci => ci::run(),
         Command::Wasm => wasm::check(),
+        Command::Window => window::check(),
         Command::Tables => tables::check(),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(bench) => bench::run(&bench),

@@ -35,3 +35,15 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
 pub(crate) fn works(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
+
+/// Whether Debian packages are installed.
+pub(crate) fn debian_has(packages: &[&str]) -> bool {
+    packages.iter().all(|package| works(Command::new("dpkg").args(["--status", package])))
+}
+
+/// Installs Debian packages.
+pub(crate) fn install(packages: &[&str]) -> anyhow::Result<()> {
+    run(Command::new("apt-get").args(["update", "--quiet"]))?;
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
+    run(Command::new("apt-get").args(install).args(packages))
+}

@@ -8,10 +8,11 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::process::{cargo, root, run, works};
+use crate::process::{cargo, debian_has, install, root, run, works};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const PORTABLE: [&str; 3] = ["vramscope-pickle", "vramscope-snapshot", "vramscope-analysis"];
+const PORTABLE: [&str; 4] =
+    ["vramscope-pickle", "vramscope-snapshot", "vramscope-analysis", "vramscope-engine"];
 const DEBIAN_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
 /// Checks that the portable crates compile for wasm32.
@@ -30,8 +31,7 @@ fn cargo_for_wasm(subcommand: &str) -> anyhow::Result<Command> {
     }
     let (cargo, rustc) = (Path::new("/usr/bin/cargo"), Path::new("/usr/bin/rustc"));
     if !debian_has(&DEBIAN_PACKAGES) {
-        run(Command::new("apt-get").args(["update", "--quiet"]))?;
-        run(Command::new("apt-get").args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(DEBIAN_PACKAGES))
+        install(&DEBIAN_PACKAGES)
             .context("wasm32 needs `rustup target add wasm32-unknown-unknown`, or on Debian rustc-web cargo-web rust-web-src")?;
     }
     if !cargo.exists() || !rustc.exists() {
@@ -64,8 +64,4 @@ fn sysroot() -> anyhow::Result<PathBuf> {
 fn rust_lld() -> anyhow::Result<PathBuf> {
     let host = env!("HOST_TRIPLE");
     Ok(sysroot()?.join("lib/rustlib").join(host).join("bin/rust-lld"))
-}
-
-fn debian_has(packages: &[&str]) -> bool {
-    packages.iter().all(|package| works(Command::new("dpkg").args(["--status", package])))
 }

@@ -299,13 +299,12 @@ impl App {
             return;
         }
         // What lasted a while can be gone back to.
-        if self.now - self.settled.1 > SETTLE && self.ease.is_none() {
-            if self.settled.0.x.1 > 0.0 && self.settled.0.axis == self.view.axis {
-                self.past.push(self.settled.0);
-                self.future.clear();
-                if self.past.len() > MOST_VIEWS {
-                    self.past.remove(0);
-                }
+        let lasted = self.now - self.settled.1 > SETTLE && self.ease.is_none();
+        if lasted && self.settled.0.x.1 > 0.0 && self.settled.0.axis == self.view.axis {
+            self.past.push(self.settled.0);
+            self.future.clear();
+            if self.past.len() > MOST_VIEWS {
+                self.past.remove(0);
             }
         }
         self.settled = (self.view, self.now);

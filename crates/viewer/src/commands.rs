@@ -45,8 +45,11 @@ const CTRL: Modifiers = Modifiers::COMMAND;
 const ALT: Modifiers = Modifiers::ALT;
 const SHIFT: Modifiers = Modifiers::SHIFT;
 
-/// Every command with its name and its key.
-pub(crate) const TABLE: &[(Command, &str, Option<(Modifiers, Key)>)] = &[
+/// A command with its name and its key.
+type Entry = (Command, &'static str, Option<(Modifiers, Key)>);
+
+/// Every command.
+pub(crate) const TABLE: &[Entry] = &[
     (Command::Fit, "Show the whole run", Some((PLAIN, Key::F))),
     (Command::FitBytes, "Fit the bytes to what is shown", Some((SHIFT, Key::F))),
     (Command::ZoomSelected, "Show the whole life of the selection", Some((PLAIN, Key::Z))),
@@ -253,7 +256,7 @@ impl Command {
             Self::Pools => app.settings.pools = !app.settings.pools,
             Self::NextDevice => app.focus((app.current + 1) % app.devices.len().max(1)),
             Self::LastDevice => {
-                app.focus((app.current + app.devices.len().max(1) - 1) % app.devices.len().max(1))
+                app.focus((app.current + app.devices.len().max(1) - 1) % app.devices.len().max(1));
             }
             Self::SavePicture => app.take_picture(ctx),
             Self::SaveData => crate::save::table(app),

@@ -57,9 +57,11 @@ impl Soft {
             return;
         }
         let bounds = Rect::from_points(&[a, b, c]).intersect(clip);
+        // Pixels whose centres lie inside, both edges included.
         let from = |low: f32| (low - 0.5).ceil().max(0.0) as usize;
-        for y in from(bounds.top())..from(bounds.bottom()).min(canvas.height) {
-            for x in from(bounds.left())..from(bounds.right()).min(canvas.width) {
+        let upto = |high: f32| (high + 0.5).floor().max(0.0) as usize;
+        for y in from(bounds.top())..upto(bounds.bottom()).min(canvas.height) {
+            for x in from(bounds.left())..upto(bounds.right()).min(canvas.width) {
                 let p = Pos2::new(x as f32 + 0.5, y as f32 + 0.5);
                 // From the same end of an edge for both triangles that share it, so that their signs agree.
                 let cross = |from: Pos2, to: Pos2| {

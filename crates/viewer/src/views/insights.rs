@@ -46,9 +46,12 @@ fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
         1 => ("▲", palette.select),
         _ => ("■", palette.danger),
     };
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(mark).color(color));
-        ui.label(RichText::new(&insight.title).font(theme::strong()));
+        ui.add(egui::Label::new(RichText::new(&insight.title).font(theme::strong())).wrap().selectable(true));
+    });
+    ui.horizontal(|ui| {
+        ui.label(RichText::new(&insight.kind).font(theme::small()).color(palette.dim));
         if insight.bytes != 0 {
             ui.label(RichText::new(bytes(insight.bytes)).font(theme::mono()).color(palette.dim));
         }

@@ -119,13 +119,7 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
         );
     }
     if !summary.ooms.is_empty() {
-        painter.text(
-            bar.right_center() + vec2(0.0, 0.0),
-            Align2::RIGHT_CENTER,
-            "oom",
-            theme::small(),
-            palette.danger,
-        );
+        painter.circle_filled(pos2(rect.right() - 6.0, bar.center().y), 3.0, palette.danger);
     }
     let response = response.on_hover_text(format!(
         "{}\nbaseline {}\npeak {}\nreserved {}\n{}",

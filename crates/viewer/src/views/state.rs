@@ -89,10 +89,7 @@ fn segment(app: &mut App, ui: &mut Ui, range: &MapRange, largest: u64, room: f32
     let x = |addr: u64| {
         bar.left() + ((addr.saturating_sub(range.addr)) as f64 / range.size.max(1) as f64) as f32 * wide
     };
-    let (_, summary) = match app.device() {
-        Some(device) => device,
-        None => return,
-    };
+    let Some((_, summary)) = app.device() else { return };
     let coloring = app.coloring(None, summary.events);
     let mut last = f32::MIN;
     for block in &range.blocks {
