@@ -5,8 +5,8 @@ use vramscope_analysis::shapes::{Clues, Hint, SHOWN, Shapes};
 use vramscope_analysis::{AllocIdx, Allocation, Moment, State};
 use vramscope_snapshot::{EventIdx, StackId};
 
+use crate::answers::{Details, Neighbour};
 use crate::device::{Device, File};
-use crate::protocol::{Details, Neighbour};
 
 pub(crate) fn details(
     file: &File,

@@ -9,7 +9,7 @@ use vramscope_analysis::pools::{Pools, has_private};
 use vramscope_analysis::{AllocIdx, Counter, Line, Moment, Replay, Span, Times, spans, user_frame};
 use vramscope_snapshot::{EventTable, Frame, Pool, PoolId, Snapshot, StackId};
 
-use crate::protocol::{FrameInfo, Owner};
+use crate::answers::{FrameInfo, Owner};
 
 /// Lists in order that are kept for the next page.
 const KEPT_ORDERS: usize = 6;

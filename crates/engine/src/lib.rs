@@ -7,6 +7,7 @@
 //!
 //! Indices that a question needs are built when it is first asked and kept.
 
+mod answers;
 mod cells;
 mod details;
 mod device;
@@ -21,6 +22,7 @@ mod session;
 mod tiles;
 mod tree;
 
+pub use answers::*;
 pub use protocol::*;
 pub use queue::{Ask, Queue};
 pub use session::{OpenFile, Session};

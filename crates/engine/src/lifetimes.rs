@@ -4,8 +4,9 @@ use hashbrown::HashMap;
 use vramscope_analysis::AllocIdx;
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 
+use crate::answers::{LifetimeRow, Page};
 use crate::device::{Device, File};
-use crate::protocol::{Filter, GroupBy, LifetimeRow, Page};
+use crate::protocol::{Filter, GroupBy};
 use crate::rows;
 
 /// Marks a row that begins a group: the number of its first member follows.

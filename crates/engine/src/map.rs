@@ -2,8 +2,8 @@
 
 use vramscope_analysis::Moment;
 
+use crate::answers::{MapBlock, MapRange, MemoryMap};
 use crate::device::{Device, File};
-use crate::protocol::{MapBlock, MapRange, MemoryMap};
 
 pub(crate) fn map(file: &File, device: &Device, at: u32) -> MemoryMap {
     let replay = &device.replay;

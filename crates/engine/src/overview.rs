@@ -4,8 +4,8 @@ use vramscope_analysis::units::{bytes, count};
 use vramscope_analysis::{Amount, Counter, Finding, Moment, Status, gap};
 use vramscope_snapshot::{Action, DeviceId, PoolId};
 
+use crate::answers::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
 use crate::device::{Device, File, pool_name};
-use crate::protocol::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
 
 pub(crate) fn summary(file: &File, device: &Device) -> Summary {
     let (snapshot, replay) = (&file.snapshot, &device.replay);

@@ -4,8 +4,9 @@ use hashbrown::{HashMap, HashSet};
 use vramscope_analysis::{AllocIdx, Allocation, Moment};
 use vramscope_snapshot::StackId;
 
+use crate::answers::{AllocationRow, Page, StackRow};
 use crate::device::{Device, File};
-use crate::protocol::{AllocationRow, Filter, Page, Scope, Sort, StackRow};
+use crate::protocol::{Filter, Scope, Sort};
 use crate::search;
 
 /// Rows between two questions whether to go on.

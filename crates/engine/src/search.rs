@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use vramscope_analysis::AllocIdx;
 use vramscope_snapshot::{FrameId, Snapshot, StackId, StrId};
 
+use crate::answers::{Hit, SearchResults};
 use crate::device::{Device, File};
-use crate::protocol::{Hit, SearchResults};
 
 /// Results of each kind that are worth listing.
 const MOST_HITS: usize = 40;

@@ -6,8 +6,9 @@ use vramscope_analysis::Replay;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_snapshot::Snapshot;
 
+use crate::answers::Response;
 use crate::device::{Device, File};
-use crate::protocol::{Request, Response, Source};
+use crate::protocol::{Request, Source};
 use crate::{details, lifetimes, map, overview, rows, search, tiles, tree};
 
 /// A file made ready to be asked, which takes a while and needs no session.

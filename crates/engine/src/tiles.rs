@@ -5,8 +5,9 @@ use vramscope_analysis::picture::{self, Cell, Columns, Lanes, Picture, Rows};
 use vramscope_analysis::{AllocIdx, Moment};
 use vramscope_snapshot::StackId;
 
+use crate::answers::{Curve, Owner, Tile};
 use crate::device::{Device, File};
-use crate::protocol::{Axis, Bytes, Curve, Owner, Stretch, Tile};
+use crate::protocol::{Axis, Bytes, Stretch};
 
 /// Wider or higher ones are no picture for a screen.
 const MOST: u32 = 1 << 14;

@@ -4,8 +4,9 @@ use vramscope_analysis as analysis;
 use vramscope_analysis::{CallTree, Direction, Line, Moment, Place, lifetime_weights, live_weights};
 use vramscope_snapshot::FrameId;
 
+use crate::answers::{DiffTree, DiffTreeNode, Label, Tree, TreeNode};
 use crate::device::{Device, File, line_number, place};
-use crate::protocol::{DiffTree, DiffTreeNode, Label, Tree, TreeNode, Weigh};
+use crate::protocol::Weigh;
 
 fn call_tree(file: &File, device: &Device, weigh: Weigh, direction: Direction, own: bool) -> CallTree {
     let replay = &device.replay;

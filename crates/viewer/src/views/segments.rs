@@ -9,8 +9,9 @@ use crate::desk::Slot;
 use crate::picture::Painted;
 use crate::theme;
 use crate::view::View;
+use crate::views::hands::wheel;
 use crate::views::lower::nothing;
-use crate::views::timeline::{Shown, snapped, wheel};
+use crate::views::timeline::{Shown, snapped};
 use crate::views::{GUTTER, tooltip};
 
 /// A row is so high at the least and at the most.

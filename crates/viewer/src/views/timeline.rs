@@ -1,29 +1,25 @@
 //! The memory timeline: stacked allocations, what is held, the capacity, failed allocations, the peak.
 
-use egui::{
-    Align2, Color32, CursorIcon, Id, Key, Painter, PointerButton, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2,
-};
+use egui::{Align2, Color32, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
 use vramscope_analysis::units::bytes as byte_text;
 use vramscope_engine::{Axis, Bytes, Curve, Request, Response, Source, Stretch, Summary, Tile};
 
-use crate::app::{App, Ruler};
+use crate::app::App;
 use crate::color::ColorBy;
 use crate::desk::Slot;
 use crate::picture::Painted;
 use crate::theme::{self, Palette};
 use crate::view::{View, duration};
-use crate::views::{GUTTER, axes, tooltip};
+use crate::views::{GUTTER, axes, hands, outline, tooltip};
 
 /// Height of the numbers below.
 const NUMBERS: f32 = 22.0;
 /// How much coarser the first picture after a step is, each way.
 const COARSE: u32 = 6;
-/// One notch of the wheel.
-const NOTCH: f64 = 0.88;
 
 /// What the pointer is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Drag {
+pub(crate) enum Drag {
     #[default]
     None,
     Pan,
@@ -37,9 +33,9 @@ pub(crate) struct Timeline {
     coarse: Painted,
     sharp: Painted,
     beside: Painted,
-    drag: Drag,
+    pub(crate) drag: Drag,
     /// The outline of the hovered allocation, with what it was made from.
-    outline: Option<(u64, u32, Vec<[Pos2; 2]>)>,
+    pub(crate) outline: Option<(u64, u32, Vec<[Pos2; 2]>)>,
     pub(crate) labels: super::labels::Labels,
     /// Where the picture is drawn.
     pub(crate) plot: Rect,
@@ -72,7 +68,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     let plot = snapped(plot, ui.pixels_per_point());
     app.parts.timeline.plot = plot;
     let response = ui.interact(plot, Id::unique("timeline"), Sense::click_and_drag());
-    hands(app, ui, plot, &response);
+    hands::timeline(app, ui, plot, &response);
 
     let palette = app.palette();
     let painter = ui.painter_at(Rect::from_min_max(rect.min, rect.max).expand(1.0));
@@ -100,7 +96,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
         );
         hover(app, ui, &inside, tile, plot, &response, &palette);
     }
-    selection(app, &inside, of, plot, &palette);
+    outline::selected(app, &inside, of, plot, &palette);
     cursor_line(app, &inside, plot, &palette);
     ruler(app, &inside, plot, &palette);
     if let Drag::Box(from) = app.parts.timeline.drag
@@ -360,104 +356,6 @@ fn triangle(painter: &Painter, tip: Pos2, color: Color32) {
     painter.add(egui::Shape::convex_polygon(points, color, Stroke::NONE));
 }
 
-/// Wheel, drags, clicks.
-fn hands(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::Response) {
-    let (modifiers, measuring) = ui.input(|input| (input.modifiers, input.key_down(Key::R)));
-    if response.drag_started_by(PointerButton::Primary)
-        && let Some(at) = ui.input(|input| input.pointer.press_origin())
-    {
-        app.parts.timeline.drag = if measuring {
-            let from = app.view.point(plot, at);
-            app.ruler = Some(Ruler { from, to: from, axis: app.view.axis });
-            Drag::Measure
-        } else if modifiers.command {
-            Drag::Box(at)
-        } else {
-            Drag::Pan
-        };
-    }
-    let pointer = ui.input(|input| input.pointer.latest_pos());
-    match app.parts.timeline.drag {
-        Drag::Pan if response.dragged() => {
-            let moved = response.drag_delta();
-            let view = app.view.moved(f64::from(-moved.x / plot.width()), f64::from(moved.y / plot.height()));
-            app.set_view(view);
-            ui.ctx().set_cursor_icon(CursorIcon::Grabbing);
-        }
-        Drag::Measure if response.dragged() => {
-            if let (Some(ruler), Some(at)) = (&mut app.ruler, pointer) {
-                ruler.to = app.view.point(plot, plot.clamp(at));
-            }
-        }
-        _ => {}
-    }
-    if response.drag_stopped() {
-        if let (Drag::Box(from), Some(to)) = (app.parts.timeline.drag, pointer) {
-            let (a, b) = (app.view.point(plot, from), app.view.point(plot, plot.clamp(to)));
-            let size = (to - from).abs();
-            if size.x > 5.0 {
-                let mut view = View { x: (a.0.min(b.0), a.0.max(b.0)), ..app.view };
-                if size.y > 8.0 {
-                    view.y = (a.1.min(b.1), a.1.max(b.1));
-                }
-                app.glide(view);
-            }
-        }
-        app.parts.timeline.drag = Drag::None;
-    }
-    if response.contains_pointer() {
-        wheel(app, ui, plot);
-    }
-    if response.double_clicked() {
-        app.fit();
-    }
-}
-
-/// The wheel zooms at the pointer: both ways, with Shift only bytes, with Alt only the x axis. Sideways it pans.
-pub(crate) fn wheel(app: &mut App, ui: &Ui, plot: Rect) {
-    let Some(at) = ui.input(|input| input.pointer.hover_pos()) else { return };
-    let (moves, pinch) = ui.input(|input| {
-        let wheel = |event: &egui::Event| match event {
-            egui::Event::MouseWheel { unit, delta, modifiers, .. } => {
-                let notches = match unit {
-                    egui::MouseWheelUnit::Point => *delta / 50.0,
-                    egui::MouseWheelUnit::Line => *delta,
-                    egui::MouseWheelUnit::Page => *delta * 4.0,
-                };
-                Some((notches, *modifiers))
-            }
-            _ => None,
-        };
-        let zoom =
-            |event: &egui::Event| if let egui::Event::Zoom(by) = event { Some(f64::from(*by)) } else { None };
-        (
-            input.events.iter().filter_map(wheel).collect::<Vec<_>>(),
-            input.events.iter().filter_map(zoom).product::<f64>(),
-        )
-    });
-    let mut view = app.view;
-    for (notches, modifiers) in moves {
-        // Some systems turn the wheel sideways while Shift is down.
-        let turn = if modifiers.shift && notches.y == 0.0 { notches.x } else { notches.y };
-        let factor = NOTCH.powf(f64::from(turn));
-        let factors = match (modifiers.shift, modifiers.alt) {
-            (true, _) => (1.0, factor),
-            (_, true) => (factor, 1.0),
-            _ => (factor, factor),
-        };
-        view = view.zoomed(plot, at, factors);
-        if !modifiers.shift {
-            view = view.moved(-f64::from(notches.x) * 0.04, 0.0);
-        }
-    }
-    if pinch != 1.0 {
-        view = view.zoomed(plot, at, (1.0 / pinch, 1.0 / pinch));
-    }
-    if view != app.view {
-        app.set_view(view);
-    }
-}
-
 /// What is under the pointer: its outline, its tooltip, and a click selects it.
 fn hover(
     app: &mut App,
@@ -487,7 +385,7 @@ fn hover(
         let x = at.x.round() + 0.5;
         painter.vline(x, plot.y_range(), Stroke::new(1.0, palette.text.gamma_multiply(0.18)));
         if let Some(owner) = &owner {
-            outline(&mut app.parts.timeline, painter, shown, &app.view, plot, owner.alloc, palette);
+            outline::hovered(&mut app.parts.timeline, painter, shown, &app.view, plot, owner.alloc, palette);
             tooltip::show(app, ui, at, owner, tile.line(owner.line));
         }
     }
@@ -497,98 +395,6 @@ fn hover(
             app.set_cursor(moment);
         }
     }
-}
-
-/// The hovered allocation's edge, column by column.
-fn outline(
-    parts: &mut Timeline,
-    painter: &Painter,
-    shown: &Shown,
-    view: &View,
-    plot: Rect,
-    alloc: u32,
-    palette: &Palette,
-) {
-    let tile = shown.tile();
-    let stale =
-        parts.outline.as_ref().is_none_or(|(version, known, _)| (*version, *known) != (shown.version, alloc));
-    if stale {
-        // Each column as x and the two rows, in pixels of the tile.
-        let owners: Vec<bool> = std::iter::repeat_n(false, Tile::FIRST_OWNER as usize)
-            .chain(tile.owners.iter().map(|owner| owner.alloc == alloc))
-            .collect();
-        let mut edges = Vec::new();
-        for (x, column) in tile.cells.chunks(tile.height.max(1) as usize).enumerate() {
-            let is_own = |cell: &u32| owners.get(*cell as usize).copied().unwrap_or_default();
-            if let Some(first) = column.iter().position(is_own) {
-                let last = column.iter().rposition(is_own).unwrap_or(first);
-                edges.push([pos2(x as f32, first as f32), pos2(x as f32 + 1.0, last as f32 + 1.0)]);
-            }
-        }
-        parts.outline = Some((shown.version, alloc, edges));
-    }
-    let rect = shown.rect(view, plot);
-    let (wide, high) =
-        (rect.width() / tile.stretch.width.max(1) as f32, rect.height() / tile.height.max(1) as f32);
-    let place = |at: Pos2| pos2(rect.left() + at.x * wide, rect.bottom() - at.y * high);
-    if let Some((_, _, edges)) = &parts.outline {
-        let spans = edges.iter().map(|[low, high]| [place(*low), place(*high)]);
-        band(painter, spans, Stroke::new(1.0, if palette.dark { Color32::WHITE } else { Color32::BLACK }));
-    }
-}
-
-/// A band drawn as its edges: lower left and upper right corner of each column.
-fn band(painter: &Painter, columns: impl Iterator<Item = [Pos2; 2]>, stroke: Stroke) {
-    let (mut lower, mut upper): (Vec<Pos2>, Vec<Pos2>) = (Vec::new(), Vec::new());
-    let finish = |lower: &mut Vec<Pos2>, upper: &mut Vec<Pos2>| {
-        let mut loop_ = std::mem::take(lower);
-        loop_.extend(std::mem::take(upper).into_iter().rev());
-        if loop_.len() > 2 {
-            painter.add(egui::Shape::closed_line(loop_, stroke));
-        }
-    };
-    for [low, high] in columns {
-        if lower.last().is_some_and(|last| low.x - last.x > 1.5) {
-            finish(&mut lower, &mut upper);
-        }
-        for (line, y) in [(&mut lower, low.y), (&mut upper, high.y)] {
-            // Level stretches are one line.
-            let level = line.len() > 1 && line.last().is_some_and(|last| last.y == y);
-            match line.last_mut() {
-                Some(last) if level => last.x = high.x,
-                _ => line.extend([pos2(low.x, y), pos2(high.x, y)]),
-            }
-        }
-    }
-    finish(&mut lower, &mut upper);
-}
-
-/// The selected allocation, however thin it is.
-fn selection(app: &mut App, painter: &Painter, of: Source, plot: Rect, palette: &Palette) {
-    let Some(alloc) = app.selected else { return };
-    let stretch = Stretch { axis: app.view.axis, x: app.view.x, width: (plot.width() / 2.0).round() as u32 };
-    let (bytes, pools) = (app.settings.bytes, app.settings.pools);
-    let request = Request::Outline { of, bytes, stretch, alloc, pools };
-    let Some(answer) = app.desk.want(Slot::Selected, request) else { return };
-    let (Response::Outline(columns), Request::Outline { alloc: known, stretch, .. }) =
-        (&*answer.response, &answer.request)
-    else {
-        return;
-    };
-    if *known != alloc || stretch.axis != app.view.axis {
-        return;
-    }
-    let wide = (stretch.x.1 - stretch.x.0) / f64::from(stretch.width.max(1));
-    let place = |(column, edges): (usize, &Option<(u64, u64)>)| {
-        let (low, high) = (*edges)?;
-        let x = stretch.x.0 + column as f64 * wide;
-        Some([app.view.screen(plot, x, low as f64), app.view.screen(plot, x + wide, high as f64)])
-    };
-    let bands: Vec<_> = columns.iter().enumerate().filter_map(place).collect();
-    for [low, high] in &bands {
-        painter.rect_filled(Rect::from_two_pos(*low, *high), 0.0, palette.select.gamma_multiply(0.25));
-    }
-    band(painter, bands.into_iter(), Stroke::new(1.5, palette.select));
 }
 
 fn cursor_line(app: &mut App, painter: &Painter, plot: Rect, palette: &Palette) {
@@ -679,7 +485,7 @@ pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
         app.set_view(app.view.moved(f64::from(-moved.x / plot.width()), f64::from(moved.y / plot.height())));
     }
     if response.contains_pointer() {
-        wheel(app, ui, plot);
+        hands::wheel(app, ui, plot);
     }
     if response.double_clicked() {
         app.beside = None;
