@@ -1,4 +1,4 @@
-//! What is still to be answered: the newest question first.
+//! What is still to be answered: the most urgent question first, of those the newest.
 //!
 //! Every question has a slot, which is the place on the screen that its answer goes to. A new question for a
 //! slot takes the place of the old one, so however fast a user moves, no more is waiting than there are slots.
@@ -45,9 +45,11 @@ impl<Slot: Clone + PartialEq> Queue<Slot> {
         ticket
     }
 
-    /// Takes the newest question.
-    pub fn pop(&mut self) -> Option<Ask<Slot>> {
-        self.waiting.pop()
+    /// Takes the most urgent question, of those the newest.
+    pub fn pop(&mut self, urgency: impl Fn(&Slot) -> u8) -> Option<Ask<Slot>> {
+        let key = |at: &usize| (urgency(&self.waiting[*at].slot), self.waiting[*at].ticket);
+        let next = (0..self.waiting.len()).max_by_key(key)?;
+        Some(self.waiting.remove(next))
     }
 
     /// Whether nobody has asked anew for the same place.
@@ -67,15 +69,17 @@ mod tests {
     use crate::protocol::Source;
 
     #[test]
-    fn the_newest_comes_first_and_replaces_its_elder() {
+    fn the_urgent_and_then_the_newest_come_first_and_elders_are_replaced() {
         let request = |file| Request::Summary(Source { file, device: 0 });
         let mut queue = Queue::default();
         let old = queue.push("timeline", request(1));
         queue.push("flame", request(2));
         let new = queue.push("timeline", request(3));
         assert!(!queue.is_current(&"timeline", old) && queue.is_current(&"timeline", new));
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|ask| ask.request).collect();
-        assert_eq!(order, [request(3), request(2)]);
+        queue.push("status", request(4));
+        let urgency = |slot: &&str| u8::from(*slot == "flame");
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(urgency)).map(|ask| ask.request).collect();
+        assert_eq!(order, [request(2), request(4), request(3)]);
         assert!(queue.is_current(&"timeline", new), "an answer that is on its way counts");
     }
 }

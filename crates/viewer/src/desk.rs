@@ -57,6 +57,20 @@ pub enum Slot {
     Convert,
 }
 
+impl Slot {
+    /// What is looked at comes first: a coarse picture, then the sharp one, then what stands beside it.
+    pub fn urgency(&self) -> u8 {
+        match self {
+            Self::Summary(_) | Self::Convert => 6,
+            Self::Coarse => 5,
+            Self::Timeline | Self::Details => 4,
+            Self::Curve | Self::Minimap | Self::Base | Self::Selected | Self::Hover | Self::Cursor => 3,
+            Self::Insights(_) => 0,
+            _ => 2,
+        }
+    }
+}
+
 /// What happened outside the window.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {

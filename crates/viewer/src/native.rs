@@ -1,13 +1,13 @@
 //! The viewer as a window of this machine: threads, files, the clipboard, what is kept between runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use vramscope_analysis::shapes::Shapes;
-use vramscope_engine::{OpenFile, Request, Response};
-use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open_bytes, open_each};
+use vramscope_engine::{OpenFile, Request, Response, Source};
+use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open, open_bytes};
 
 use crate::desk::{Host, News, Slot};
 use crate::threads::Threads;
@@ -18,6 +18,9 @@ const DEMO: &[u8] = include_bytes!("../../../testdata/recordings/oom.pickle.xz")
 
 /// Files that are remembered.
 const MOST_RECENT: usize = 12;
+
+/// More files at once would wait for the disk and fill the memory.
+const MOST_READERS: usize = 4;
 
 /// Frames without anything on its way, before a picture is taken.
 const FRAMES_AT_REST: u32 = 12;
@@ -190,33 +193,52 @@ impl ThreadHost {
                 let total = input.path.metadata().map_or(0, |metadata| metadata.len());
                 tell(&news, &ctx, News::Reading { name, done: 0, total });
             }
-            // One by one, the first first: what is on the screen soonest counts.
-            for input in inputs {
-                let name = input.path.display().to_string();
-                let total = input.path.metadata().map_or(0, |metadata| metadata.len());
-                let progress = Counting {
-                    name: name.clone(),
-                    total,
-                    done: AtomicU64::new(0),
-                    news: Arc::clone(&news),
-                    cancelled: Arc::clone(&cancelled),
-                    ctx: ctx.clone(),
-                };
-                let opened =
-                    open_each(std::slice::from_ref(&input), cache.as_ref(), &progress, |opened| opened);
-                for result in opened {
-                    let item = match result {
-                        Ok(opened) => News::Opened { name: name.clone(), sources: add(ready(opened)) },
-                        Err(OpenError::Cancelled { .. }) => break,
-                        Err(error) if !input.named && error.is_another_kind() => continue,
-                        Err(error) => News::Failed { name: name.clone(), message: error.to_string() },
-                    };
-                    tell(&news, &ctx, item);
+            // A few at a time, the first first: what is on the screen soonest counts.
+            let next = AtomicUsize::new(0);
+            let readers = thread::available_parallelism().map_or(1, usize::from).min(MOST_READERS);
+            thread::scope(|scope| {
+                for _ in 0..readers.min(inputs.len()) {
+                    scope.spawn(|| {
+                        while let Some(input) = inputs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            read_one(input, cache.as_ref(), &news, &cancelled, &ctx, &add);
+                        }
+                    });
                 }
-            }
+            });
             tell(&news, &ctx, News::Idle);
         });
     }
+}
+
+/// Reads a file and tells how it went.
+fn read_one(
+    input: &Input,
+    cache: Option<&Cache>,
+    news: &Arc<Mutex<Vec<News>>>,
+    cancelled: &Arc<AtomicBool>,
+    ctx: &egui::Context,
+    add: &impl Fn(OpenFile) -> Vec<Source>,
+) {
+    if cancelled.load(Ordering::Relaxed) {
+        return;
+    }
+    let name = input.path.display().to_string();
+    let progress = Counting {
+        name: name.clone(),
+        total: input.path.metadata().map_or(0, |metadata| metadata.len()),
+        done: AtomicU64::new(0),
+        news: Arc::clone(news),
+        cancelled: Arc::clone(cancelled),
+        ctx: ctx.clone(),
+    };
+    let item = match open(input, cache, &progress) {
+        Ok(opened) => News::Opened { name, sources: add(ready(opened)) },
+        Err(OpenError::Cancelled { .. }) => return,
+        // A folder holds files of other kinds too.
+        Err(error) if !input.named && error.is_another_kind() => return,
+        Err(error) => News::Failed { name, message: error.to_string() },
+    };
+    tell(news, ctx, item);
 }
 
 /// An opened file as the engine takes it.

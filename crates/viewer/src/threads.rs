@@ -81,7 +81,7 @@ fn work(shared: &Shared, notify: &dyn Fn()) {
                 if shared.over.load(Ordering::Relaxed) {
                     return;
                 }
-                match queue.pop() {
+                match queue.pop(Slot::urgency) {
                     Some(ask) => break ask,
                     None => queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
                 }
