@@ -111,6 +111,7 @@ fn open(host: Direct) -> Harness<'static, App> {
     let mut harness = Harness::builder()
         .with_size([1400.0, 900.0])
         .with_max_steps(400)
+        .with_render_cursor(false)
         .renderer(Soft::default())
         .with_context_setup(crate::theme::install)
         .build_ui_state(
