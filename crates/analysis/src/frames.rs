@@ -20,6 +20,10 @@ pub fn is_internal(name: &str, file: &str) -> bool {
     if let Some((_, package)) = file.rsplit_once("-packages") {
         return own.iter().any(|own| package.starts_with(own));
     }
+    // Kineto writes paths below the folder of installed packages.
+    if own.iter().any(|own| file.starts_with(own.trim_start_matches('/'))) {
+        return true;
+    }
     // CPython's own library: `lib/python3.12/threading.py`, unless something is installed below it.
     file.split_once("/lib/python3").is_some_and(|(_, rest)| rest.contains('/'))
         || name == "torch::unwind::unwind()"
@@ -64,6 +68,7 @@ mod tests {
             "/usr/lib/python3.12/threading.py",
             "<frozen runpy>",
             "/pytorch/aten/src/ATen/EmptyTensor.cpp",
+            "torch/nn/modules/module.py",
             "??",
             "",
         ] {

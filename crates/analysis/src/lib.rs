@@ -43,6 +43,7 @@ mod state;
 pub mod text;
 mod timeline;
 mod times;
+mod totals;
 mod tree;
 pub mod units;
 mod verdict;

@@ -190,9 +190,12 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
                 facts.workspace_events += 1;
                 Link::NONE
             }
-            Action::Snapshot | Action::Oom | Action::Annotate | Action::UserDefined | Action::Unknown => {
-                Link::NONE
-            }
+            Action::Snapshot
+            | Action::Oom
+            | Action::Annotate
+            | Action::UserDefined
+            | Action::Total
+            | Action::Unknown => Link::NONE,
         };
         pairing.links.push(link);
     }

@@ -10,6 +10,7 @@ use crate::ranges::{Range, RangeHistory, RangeSet};
 use crate::rounding::Rules;
 use crate::state::State;
 use crate::timeline::{Source, Timeline};
+use crate::totals;
 use crate::verdict::{self, Verdict};
 
 /// The highest value of a counter, and when it was first reached.
@@ -41,6 +42,7 @@ pub struct Replay {
     links: Vec<Link>,
     lost_ends: Vec<(EventIdx, AllocIdx)>,
     ranges: RangeHistory,
+    reserved: Vec<i64>,
     timeline: Timeline,
     ooms: Vec<Oom>,
     verdict: Verdict,
@@ -49,6 +51,9 @@ pub struct Replay {
 impl Replay {
     /// Replays the trace of a device from its beginning to its end.
     pub fn new(snapshot: &Snapshot, device: DeviceId) -> Self {
+        if !snapshot.has.addresses {
+            return Self::from_totals(snapshot, device);
+        }
         let events = snapshot.events(device);
         let complete = snapshot.damage.is_none();
         let rules = if device == DeviceId::HOST { Rules::host() } else { Rules::new(&snapshot.settings) };
@@ -64,20 +69,10 @@ impl Replay {
             links: &pairing.links,
             lost_ends: &pairing.lost_ends,
             changes: &ranges.changes,
+            reserved: &[],
         };
         let timeline = Timeline::new(source, ranges.start_bytes);
         let verdict = verdict::judge(snapshot, device, events, &pairing, &ranges, &timeline);
-        let ooms = events
-            .actions()
-            .iter()
-            .enumerate()
-            .filter(|(_, action)| **action == Action::Oom)
-            .map(|(row, _)| Oom {
-                event: EventIdx::from_index(row),
-                requested: events.sizes()[row],
-                device_free: events.addrs()[row],
-            })
-            .collect();
         Self {
             device,
             rules,
@@ -85,10 +80,32 @@ impl Replay {
             links: pairing.links,
             lost_ends: pairing.lost_ends,
             ranges,
+            reserved: Vec::new(),
             timeline,
-            ooms,
+            ooms: ooms(events),
             verdict,
         }
+    }
+
+    /// Replays a source that states totals and has no map of memory.
+    fn from_totals(snapshot: &Snapshot, device: DeviceId) -> Self {
+        let settled = totals::settle(snapshot, device);
+        let verdict = totals::judge(snapshot, device, &settled);
+        let totals::Settled { pairing, reserved, start_reserved, .. } = settled;
+        let mut replay = Self {
+            device,
+            rules: Rules::default(),
+            allocations: pairing.allocations,
+            links: pairing.links,
+            lost_ends: pairing.lost_ends,
+            ranges: RangeHistory::default(),
+            reserved,
+            timeline: Timeline::default(),
+            ooms: ooms(snapshot.events(device)),
+            verdict,
+        };
+        replay.timeline = Timeline::new(replay.source(), start_reserved);
+        replay
     }
 
     /// Replays every device of a snapshot that has a trace or segments, in order.
@@ -218,8 +235,21 @@ impl Replay {
             links: &self.links,
             lost_ends: &self.lost_ends,
             changes: &self.ranges.changes,
+            reserved: &self.reserved,
         }
     }
+}
+
+/// Failed allocations in order.
+fn ooms(events: &EventTable) -> Vec<Oom> {
+    let failed = events.actions().iter().enumerate().filter(|(_, action)| **action == Action::Oom);
+    failed
+        .map(|(row, _)| Oom {
+            event: EventIdx::from_index(row),
+            requested: events.sizes()[row],
+            device_free: events.addrs()[row],
+        })
+        .collect()
 }
 
 /// The moment after the last event at or before a time, or the start if there is none.

@@ -57,6 +57,8 @@ pub(crate) struct Source<'a> {
     pub(crate) links: &'a [Link],
     pub(crate) lost_ends: &'a [(EventIdx, AllocIdx)],
     pub(crate) changes: &'a [Change],
+    /// Bytes held after every event, where the source states them; otherwise they follow from `changes`.
+    pub(crate) reserved: &'a [i64],
 }
 
 impl Source<'_> {
@@ -71,23 +73,33 @@ impl Source<'_> {
         {
             *lost += 1;
             if Some(index) != own {
+                self.open(&mut counters, index, now);
                 self.close(&mut counters, index, now);
             }
         }
         if let Some(index) = own {
-            let at = index.index();
-            let allocations = self.allocations;
-            if allocations.opened[at] == now {
-                let size = signed(allocations.size[at]);
-                counters.requested = counters.requested.saturating_add(signed(allocations.requested[at]));
-                counters.allocated = counters.allocated.saturating_add(size);
-                counters.active = counters.active.saturating_add(size);
-            }
+            self.open(&mut counters, index, now);
             self.close(&mut counters, index, now);
         } else if let Some(row) = link.as_segment() {
             counters.reserved = counters.reserved.saturating_add(self.changes[row].bytes());
         }
+        if let Some(&stated) = self.reserved.get(row) {
+            counters.reserved = stated;
+        }
         counters
+    }
+
+    /// Adds an allocation that begins at this moment.
+    #[inline(always)]
+    fn open(&self, counters: &mut Counters, index: AllocIdx, now: Moment) {
+        let at = index.index();
+        let allocations = self.allocations;
+        if allocations.opened[at] == now {
+            let size = signed(allocations.size[at]);
+            counters.requested = counters.requested.saturating_add(signed(allocations.requested[at]));
+            counters.allocated = counters.allocated.saturating_add(size);
+            counters.active = counters.active.saturating_add(size);
+        }
     }
 
     /// Takes off an allocation that is released or closed at this moment.
@@ -105,7 +117,7 @@ impl Source<'_> {
     }
 }
 
-fn signed(bytes: u64) -> i64 {
+pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
@@ -259,12 +271,23 @@ impl Timeline {
             let index = source.links[row].as_allocation()?;
             (source.allocations.opened[index.index()].0 as usize == row + 1).then_some(index)
         });
-        earlier.chain(since).filter(|index| at < source.allocations.closed[index.index()]).collect()
+        // What begins at an event that is another's.
+        let lost = |moment: Moment| source.lost_ends.partition_point(|(event, _)| event.0 < moment.0);
+        let beside = source.lost_ends.get(lost(moment)..lost(at)).unwrap_or_default().iter();
+        let beside = beside
+            .filter(|(event, index)| source.allocations.opened[index.index()] == Moment::after(*event))
+            .filter(|(event, index)| source.links[event.index()].as_allocation() != Some(*index))
+            .map(|&(_, index)| index);
+        earlier
+            .chain(since)
+            .chain(beside)
+            .filter(|index| at < source.allocations.closed[index.index()])
+            .collect()
     }
 }
 
 /// The counters before the first event.
-fn start_counters(allocations: &Allocations, reserved: i64) -> Counters {
+pub(crate) fn start_counters(allocations: &Allocations, reserved: i64) -> Counters {
     let mut counters = Counters { reserved, ..Counters::default() };
     for row in 0..allocations.len() {
         if allocations.opened[row] == Moment::START {

@@ -6,8 +6,8 @@ use super::IpcError;
 use super::tables::Incoming;
 use crate::model::{
     Action, Annotation, BlockState, BlockTable, Column, Damage, DeviceId, EventTable, Frame, FrameId, Fx,
-    Meta, MetaId, PoolId, Segment, SegmentKind, Settings, Snapshot, StackId, StackTable, Stage, StrId,
-    StreamId, StringTable, Trace,
+    Meta, MetaId, Outside, PoolId, Segment, SegmentKind, Settings, Snapshot, StackId, StackTable, Stage,
+    StrId, StreamId, StringTable, Totals, Trace,
 };
 
 pub(super) fn read(mut source: impl BufRead) -> Result<Snapshot, IpcError> {
@@ -40,6 +40,7 @@ pub(super) fn read(mut source: impl BufRead) -> Result<Snapshot, IpcError> {
     snapshot.blocks = blocks(table("blocks")?, stacks)?;
     snapshot.segments = segments(table("segments")?, &snapshot.blocks, streams, pools, stacks)?;
     snapshot.annotations = annotations(table("annotations")?, strings)?;
+    snapshot.outside = outside(table("outside")?, strings)?;
     while let Some(table) = Incoming::read(&mut source)? {
         snapshot.traces.push(trace(table, stacks, streams, pools, metas)?);
     }
@@ -188,6 +189,20 @@ fn annotations(mut table: Incoming, strings: Limit) -> Result<Vec<Annotation>, I
     Ok((0..name.len()).map(row).collect())
 }
 
+fn outside(mut table: Incoming, strings: Limit) -> Result<Vec<Outside>, IpcError> {
+    let name = strings.ids(table.u32("name")?, StrId)?;
+    let (device, time_us) = (table.i32("device")?, table.i64("time_us")?);
+    let (bytes, peak) = (table.u64("bytes")?, table.u64("peak")?);
+    let row = |row: usize| Outside {
+        device: DeviceId(device[row]),
+        name: name[row],
+        time_us: time_us[row],
+        bytes: bytes[row],
+        peak: peak[row],
+    };
+    Ok((0..name.len()).map(row).collect())
+}
+
 fn trace(
     mut table: Incoming,
     stacks: Limit,
@@ -221,9 +236,16 @@ fn trace(
         stream: sparse(&mut table, "stream", streams, StreamId)?,
         pool: sparse(&mut table, "pool", pools, PoolId)?,
         meta: sparse(&mut table, "meta", metas, MetaId)?,
+        nanos: table.u32("nanos").unwrap_or_default().into_iter().map(|nanos| nanos as u16).collect(),
         reordered: table.metadata("reordered") == "true",
     };
-    Ok(Trace { device: DeviceId(device), events })
+    let totals = Totals {
+        allocated: table.u64("allocated").unwrap_or_default(),
+        active: table.u64("active").unwrap_or_default(),
+        reserved: table.u64("reserved").unwrap_or_default(),
+        resolution: table.metadata("resolution").parse().unwrap_or_default(),
+    };
+    Ok(Trace { device: DeviceId(device), events, totals })
 }
 
 /// What is said once, and the number of traces that follow.
@@ -246,6 +268,17 @@ fn about(mut table: Incoming) -> Result<(Snapshot, usize), IpcError> {
                 if let (Ok(class), Ok(n)) = (name.parse(), value.parse()) {
                     settings.roundup_divisions.push((class, n));
                 }
+            }
+            "has" => match name.as_str() {
+                "addresses" => snapshot.has.addresses = value == "true",
+                "requested" => snapshot.has.requested = value == "true",
+                _ => snapshot.has.stacks = value == "true",
+            },
+            "rank" => snapshot.rank = value.parse().ok(),
+            "role" => snapshot.role = Some(value),
+            "device" => {
+                let device = name.parse().map_err(|_| IpcError::Missing("about.device".into()))?;
+                snapshot.device_names.push((DeviceId(device), value));
             }
             "setting" => settings.all.push((name, value)),
             "warning" => snapshot.warnings.push(value),

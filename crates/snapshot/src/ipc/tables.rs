@@ -15,7 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use super::IpcError;
 
 /// The layout of the tables; changes whenever they do.
-pub const VERSION: &str = "vramscope/snapshot/1";
+pub const VERSION: &str = "vramscope/snapshot/2";
 
 pub(super) const NAME: &str = "table";
 

@@ -77,6 +77,14 @@ pub(super) fn write(snapshot: &Snapshot, mut out: impl Write) -> Result<(), Arro
         .i32("device", |row| annotations[row].device.0)
         .i64("time_us", |row| annotations[row].time_us)
         .write(out)?;
+    let outside = &snapshot.outside;
+    Outgoing::new("outside", outside.len())
+        .i32("device", |row| outside[row].device.0)
+        .u32("name", |row| outside[row].name.0)
+        .i64("time_us", |row| outside[row].time_us)
+        .u64("bytes", |row| outside[row].bytes)
+        .u64("peak", |row| outside[row].peak)
+        .write(out)?;
     snapshot.traces.iter().try_for_each(|trace| events(trace, out))
 }
 
@@ -99,6 +107,18 @@ fn events(trace: &Trace, out: &mut impl Write) -> Result<(), ArrowError> {
     if !events.meta.is_default() {
         table = table.u32("meta", |row| events.meta.get(row).0);
     }
+    if !events.nanos.is_empty() {
+        table = table.u32("nanos", |row| events.nanos[row].into());
+    }
+    let totals = &trace.totals;
+    table = table.with("resolution", totals.resolution.to_string());
+    for (name, column) in
+        [("allocated", &totals.allocated), ("active", &totals.active), ("reserved", &totals.reserved)]
+    {
+        if !column.is_empty() {
+            table = table.u64(name, |row| column[row]);
+        }
+    }
     table.write(out)
 }
 
@@ -120,6 +140,16 @@ fn about(snapshot: &Snapshot, out: &mut impl Write) -> Result<(), ArrowError> {
         settings.roundup_divisions.iter().map(|(class, n)| ("roundup", class.to_string(), n.to_string())),
     );
     facts.extend(settings.all.iter().map(|(name, value)| ("setting", name.clone(), value.clone())));
+    let has = snapshot.has;
+    facts.extend(
+        [("addresses", has.addresses), ("requested", has.requested), ("stacks", has.stacks)]
+            .map(|(what, is_there)| ("has", what.to_owned(), is_there.to_string())),
+    );
+    facts.extend(snapshot.rank.map(|rank| ("rank", String::new(), rank.to_string())));
+    facts.extend(snapshot.role.iter().map(|role| ("role", String::new(), role.clone())));
+    facts.extend(
+        snapshot.device_names.iter().map(|(device, name)| ("device", device.0.to_string(), name.clone())),
+    );
     facts.extend(snapshot.warnings.iter().map(|text| ("warning", String::new(), text.clone())));
     facts.extend(snapshot.unknown_keys.iter().map(|text| ("unknown_key", String::new(), text.clone())));
     let facts = &facts;

@@ -6,7 +6,7 @@
 
 use hashbrown::HashSet;
 
-use super::{Column, DeviceId, MetaId, PoolId, StackId, StrId, StreamId};
+use super::{Column, DeviceId, MetaId, PoolId, StackId, StrId, StreamId, Totals};
 
 /// What an event did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,6 +37,8 @@ pub enum Action {
     UserDefined,
     /// NPU: the next `segment_alloc` and `alloc` describe a workspace as it was at the end.
     WorkspaceSnapshot,
+    /// A profiler states the allocator's totals; what changed them it does not say.
+    Total,
     /// An action that this version does not know, or none. Changes no memory.
     #[default]
     Unknown,
@@ -44,7 +46,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Alloc,
         Self::FreeRequested,
         Self::FreeCompleted,
@@ -57,6 +59,7 @@ impl Action {
         Self::Annotate,
         Self::UserDefined,
         Self::WorkspaceSnapshot,
+        Self::Total,
         Self::Unknown,
     ];
 
@@ -75,6 +78,7 @@ impl Action {
             Self::Annotate => "annotate",
             Self::UserDefined => "user_defined",
             Self::WorkspaceSnapshot => "workspace_snapshot",
+            Self::Total => "total",
             Self::Unknown => "unknown",
         }
     }
@@ -129,6 +133,7 @@ pub struct EventTable {
     pub(crate) stream: Column<StreamId>,
     pub(crate) pool: Column<PoolId>,
     pub(crate) meta: Column<MetaId>,
+    pub(crate) nanos: Vec<u16>,
     pub(crate) reordered: bool,
 }
 
@@ -143,6 +148,7 @@ impl EventTable {
         stream: Column::EMPTY,
         pool: Column::EMPTY,
         meta: Column::EMPTY,
+        nanos: Vec::new(),
         reordered: false,
     };
 
@@ -205,6 +211,19 @@ impl EventTable {
     /// The time of an event, if its writer had a clock.
     pub fn time_us(&self, row: usize) -> Option<i64> {
         self.time_us.get(row).copied().filter(|&time| time != Self::NO_TIME)
+    }
+
+    /// The time of an event in nanoseconds: profilers have a finer clock than snapshots.
+    pub fn time_ns(&self, row: usize) -> Option<i64> {
+        let nanos = self.nanos.get(row).copied().unwrap_or_default();
+        Some(self.time_us(row)?.saturating_mul(1000).saturating_add(nanos.into()))
+    }
+
+    /// Adds an event at the end that happened at a time in nanoseconds.
+    pub(crate) fn push_at(&mut self, event: &Event, time_ns: Option<i64>) {
+        let time_us = time_ns.map_or(Self::NO_TIME, |time| time.div_euclid(1000));
+        self.push(&Event { time_us, ..*event });
+        self.nanos.push(time_ns.map_or(0, |time| time.rem_euclid(1000) as u16));
     }
 
     /// Whether the next event needs more room.
@@ -298,6 +317,7 @@ impl EventTable {
             stream: self.stream.split_off(at),
             pool: self.pool.split_off(at),
             meta: self.meta.split_off(at),
+            nanos: self.nanos.split_off(at.min(self.nanos.len())),
             reordered: self.reordered,
         }
     }
@@ -311,6 +331,7 @@ impl EventTable {
         self.stream.shrink_to_fit();
         self.pool.shrink_to_fit();
         self.meta.shrink_to_fit();
+        self.nanos.shrink_to_fit();
     }
 }
 
@@ -321,4 +342,6 @@ pub struct Trace {
     pub device: DeviceId,
     /// What happened on it.
     pub events: EventTable,
+    /// What the source states beside its events; empty for snapshots, whose replay needs no help.
+    pub totals: Totals,
 }

@@ -9,6 +9,7 @@ mod settings;
 mod snapshot;
 mod stack;
 mod strings;
+mod totals;
 
 pub use annotation::{Annotation, Stage};
 pub use column::Column;
@@ -19,3 +20,4 @@ pub use settings::Settings;
 pub use snapshot::{Damage, Pool, Snapshot};
 pub use stack::{Frame, Fx, StackTable};
 pub use strings::StringTable;
+pub use totals::{Has, Outside, Total, Totals};

@@ -1,8 +1,8 @@
 //! What one file says.
 
 use super::{
-    Annotation, BlockTable, DeviceId, EventTable, Frame, Meta, MetaId, PoolId, Segment, Settings, StackId,
-    StackTable, StrId, StreamId, StringTable, Trace,
+    Annotation, BlockTable, DeviceId, EventTable, Frame, Has, Meta, MetaId, Outside, PoolId, Segment,
+    Settings, StackId, StackTable, StrId, StreamId, StringTable, Totals, Trace,
 };
 
 /// A pool's two numbers. `(0, 0)` is the default pool, `(0, n)` a `MemPool`, `(n, 0)` a CUDA graph's.
@@ -41,6 +41,16 @@ pub struct Snapshot {
     pub blocks: BlockTable,
     /// `record_function` marks in the file's order.
     pub annotations: Vec<Annotation>,
+    /// What the source can tell at all.
+    pub has: Has,
+    /// What devices are called, where the source says more than a number, e.g. `NPU 0`.
+    pub device_names: Vec<(DeviceId, String)>,
+    /// Memory that the framework's allocator does not manage, in the order of time.
+    pub outside: Vec<Outside>,
+    /// The rank that the source itself names.
+    pub rank: Option<u64>,
+    /// What the process was for, e.g. `actor_update`, where the source says so.
+    pub role: Option<String>,
     /// Allocator settings.
     pub settings: Settings,
     /// Why reading stopped early, if it did.
@@ -87,6 +97,32 @@ impl Snapshot {
     pub fn events(&self, device: DeviceId) -> &EventTable {
         static NONE: EventTable = EventTable::EMPTY;
         self.trace(device).unwrap_or(&NONE)
+    }
+
+    /// The totals that the source states beside a device's events: empty for a snapshot.
+    pub fn totals(&self, device: DeviceId) -> &Totals {
+        static NONE: Totals = Totals::EMPTY;
+        let at = self.traces.binary_search_by_key(&device, |trace| trace.device);
+        at.ok().and_then(|at| self.traces.get(at)).map_or(&NONE, |trace| &trace.totals)
+    }
+
+    /// Whether the file tells how much of a device is held from the driver.
+    pub fn has_reserved(&self, device: DeviceId) -> bool {
+        self.has.addresses || self.totals(device).has_reserved()
+    }
+
+    /// Whether the file tells apart what is allocated and what awaits its free.
+    pub fn has_active(&self, device: DeviceId) -> bool {
+        self.has.addresses || self.totals(device).has_active()
+    }
+
+    /// What a device is called: `device 0`, `host memory`, or as the source has it.
+    pub fn device_name(&self, device: DeviceId) -> String {
+        match self.device_names.iter().find(|(named, _)| *named == device) {
+            Some((_, name)) => name.clone(),
+            None if device == DeviceId::HOST => "host memory".into(),
+            None => format!("device {device}"),
+        }
     }
 
     /// The final segments of a device, by address.

@@ -187,13 +187,8 @@ impl Build<'_> {
         self.gather_events();
         self.gather_blocks();
         let Self { tables, mut snapshot, .. } = self;
-        snapshot.strings = tables.strings.table;
-        snapshot.stacks = tables.stacks.table;
-        snapshot.streams = tables.streams.rows;
-        snapshot.pools = tables.pools.rows;
-        snapshot.metas = tables.metas.rows;
-        snapshot.warnings.extend(tables.oddities.into_warnings());
-        snapshot
+        let traces = std::mem::take(&mut snapshot.traces);
+        tables.into_snapshot(traces, snapshot)
     }
 
     /// Gives each device its part of the event table. Nearly always the parts follow each other in
@@ -220,7 +215,7 @@ impl Build<'_> {
                 } else {
                     table.split_off(rows.start as usize)
                 };
-                traces.push(Trace { device, events });
+                traces.push(Trace { device, events, ..Trace::default() });
             }
         } else {
             // References cannot multiply events: in all there are no more than were read. Entries that are
@@ -254,7 +249,7 @@ impl Build<'_> {
                         })
                     }),
                 };
-                traces.push(Trace { device, events });
+                traces.push(Trace { device, events, ..Trace::default() });
                 if !fits {
                     self.tables.oddities.note(Oddity::Repeated);
                     break;
@@ -264,7 +259,7 @@ impl Build<'_> {
         traces.retain(|trace| !trace.events.is_empty());
         traces.sort_by_key(|trace| trace.device);
         traces.dedup_by_key(|trace| trace.device);
-        for Trace { device, events } in &mut traces {
+        for Trace { device, events, .. } in &mut traces {
             if let Some((row, back)) = events.first_jump_back(JUMP_BACK_US)
                 && events.sort_by_time_if_better()
             {
@@ -273,7 +268,6 @@ impl Build<'_> {
                      The events are put in the order of their times"
                 ));
             }
-            events.shrink_to_fit();
         }
         self.snapshot.traces = traces;
     }

@@ -1,8 +1,9 @@
-//! The push parser for JSON of the same shape.
+//! The push parser for JSON.
 //!
-//! JSON tokens are handed to the machine as the pickle operations that build the same value, so
-//! there is one place that knows what a snapshot is. Like CPython's pickler it closes a long array
-//! every thousand items, which keeps the stack small.
+//! It hands tokens to a [`Sink`]. For a snapshot that is the machine: tokens become the pickle operations
+//! that build the same value, so there is one place that knows what a snapshot is; like CPython's pickler it
+//! closes a long array every thousand items, which keeps the stack small. Traces of profilers have sinks of
+//! their own, which keep a row per event and nothing else.
 
 use vramscope_pickle::Op;
 
@@ -10,12 +11,81 @@ use super::machine::{Fault, Machine};
 
 const BATCH: usize = 1000;
 
-/// Deeper nesting than any snapshot has.
+/// Deeper nesting than any snapshot or trace has.
 const MAX_DEPTH: usize = 512;
 
+/// The two kinds of containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Container {
+    Object,
+    Array,
+}
+
+/// Takes the tokens of a JSON text in order; `at` is where they begin.
+pub(super) trait Sink {
+    fn begin(&mut self, container: Container, at: u64) -> Result<(), Fault>;
+    fn end(&mut self, container: Container, at: u64) -> Result<(), Fault>;
+    fn key(&mut self, text: &[u8], at: u64) -> Result<(), Fault>;
+    fn string(&mut self, text: &[u8], at: u64) -> Result<(), Fault>;
+    /// A number as it is written, or `true`, `false`, `null`.
+    fn word(&mut self, word: &[u8], at: u64) -> Result<(), Fault>;
+    /// Every so many items of a long array.
+    fn pause(&mut self, _at: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+    /// The outermost value is complete.
+    fn finish(&mut self, at: u64) -> Result<(), Fault>;
+    fn is_done(&self) -> bool;
+}
+
+impl Sink for Machine {
+    fn begin(&mut self, container: Container, at: u64) -> Result<(), Fault> {
+        let op = if container == Container::Object { Op::EmptyDict } else { Op::EmptyList };
+        self.apply(op, at)?;
+        self.apply(Op::Mark, at)
+    }
+
+    fn end(&mut self, container: Container, at: u64) -> Result<(), Fault> {
+        self.apply(if container == Container::Object { Op::SetItems } else { Op::Appends }, at)
+    }
+
+    fn key(&mut self, text: &[u8], at: u64) -> Result<(), Fault> {
+        self.apply(Op::Str(text), at)
+    }
+
+    fn string(&mut self, text: &[u8], at: u64) -> Result<(), Fault> {
+        self.apply(Op::Str(text), at)
+    }
+
+    fn word(&mut self, word: &[u8], at: u64) -> Result<(), Fault> {
+        let op = match word {
+            b"null" | b"NaN" | b"Infinity" | b"-Infinity" => Op::None,
+            b"true" => Op::Bool(true),
+            b"false" => Op::Bool(false),
+            digits => number(digits).ok_or(Fault::Damaged(NOT_A_VALUE))?,
+        };
+        self.apply(op, at)
+    }
+
+    fn pause(&mut self, at: u64) -> Result<(), Fault> {
+        self.apply(Op::Appends, at)?;
+        self.apply(Op::Mark, at)
+    }
+
+    fn finish(&mut self, at: u64) -> Result<(), Fault> {
+        self.apply(Op::Stop, at)
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+}
+
+pub(super) const NOT_A_VALUE: &str = "a JSON value is expected";
+
 /// Parses JSON that arrives in pieces.
-pub(super) struct JsonReader {
-    pub(super) machine: Machine,
+pub(super) struct JsonReader<S> {
+    pub(super) sink: S,
     state: State,
     /// Bytes of the token being read: a string's content or a number's digits.
     token: Vec<u8>,
@@ -25,9 +95,9 @@ pub(super) struct JsonReader {
     pub(super) offset: u64,
 }
 
-enum Open {
-    Object,
-    Array { items: usize },
+struct Open {
+    container: Container,
+    items: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -48,17 +118,10 @@ enum State {
     Word,
 }
 
-impl JsonReader {
-    pub(super) fn new() -> Self {
+impl<S: Sink> JsonReader<S> {
+    pub(super) fn new(sink: S) -> Self {
         let state = State::Value;
-        Self {
-            machine: Machine::new(),
-            state,
-            token: Vec::new(),
-            open: Vec::new(),
-            string_start: 0,
-            offset: 0,
-        }
+        Self { sink, state, token: Vec::new(), open: Vec::new(), string_start: 0, offset: 0 }
     }
 
     /// Parses as much as there is.
@@ -66,7 +129,7 @@ impl JsonReader {
         let base = self.offset;
         let mut at = 0;
         while let Some(&byte) = chunk.get(at) {
-            if self.machine.done {
+            if self.sink.is_done() {
                 return Ok(());
             }
             self.offset = base + at as u64;
@@ -75,19 +138,23 @@ impl JsonReader {
                     self.offset = self.string_start;
                     let rest = chunk.get(at..).unwrap_or_default();
                     let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-                    self.token.extend_from_slice(rest.get(..plain).unwrap_or_default());
+                    let text = rest.get(..plain).unwrap_or_default();
                     at += plain;
                     match chunk.get(at) {
                         Some(b'"') => {
                             at += 1;
-                            self.string(key)?;
+                            self.string(key, text)?;
                         }
                         Some(_) => {
                             at += 1;
+                            self.token.extend_from_slice(text);
                             self.token.push(b'\\');
                             self.state = State::Escape { key };
                         }
-                        None => break,
+                        None => {
+                            self.token.extend_from_slice(text);
+                            break;
+                        }
                     }
                     continue;
                 }
@@ -96,23 +163,30 @@ impl JsonReader {
                     self.token.push(byte);
                     self.state = State::String { key };
                 }
-                State::Word => match byte {
-                    b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'-' | b'.' => self.token.push(byte),
-                    _ => {
-                        self.word()?;
-                        continue;
+                State::Word => {
+                    let rest = chunk.get(at..).unwrap_or_default();
+                    let len = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
+                    let digits = rest.get(..len).unwrap_or_default();
+                    at += len;
+                    self.offset = base + at as u64;
+                    if at < chunk.len() {
+                        self.word(digits)?;
+                    } else {
+                        self.token.extend_from_slice(digits);
                     }
-                },
+                    continue;
+                }
                 _ if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') => {}
                 State::Value => match byte {
-                    b'{' => self.begin(Open::Object, Op::EmptyDict, State::Key)?,
-                    b'[' => self.begin(Open::Array { items: 0 }, Op::EmptyList, State::Value)?,
+                    b'{' => self.begin(Container::Object, State::Key)?,
+                    b'[' => self.begin(Container::Array, State::Value)?,
                     b']' => self.end(byte)?,
                     b'"' => self.begin_string(false),
-                    _ => {
-                        self.token.push(byte);
+                    _ if is_word(byte) => {
                         self.state = State::Word;
+                        continue;
                     }
+                    _ => return Err(Fault::Damaged(NOT_A_VALUE)),
                 },
                 State::Key => match byte {
                     b'"' => self.begin_string(true),
@@ -123,9 +197,9 @@ impl JsonReader {
                     b':' => self.state = State::Value,
                     _ => return Err(Fault::Damaged("a colon is expected")),
                 },
-                State::After => match (byte, self.open.last_mut()) {
-                    (b',', Some(Open::Object)) => self.state = State::Key,
-                    (b',', Some(Open::Array { .. })) => self.state = State::Value,
+                State::After => match (byte, self.open.last().map(|open| open.container)) {
+                    (b',', Some(Container::Object)) => self.state = State::Key,
+                    (b',', Some(Container::Array)) => self.state = State::Value,
                     (b'}' | b']', _) => self.end(byte)?,
                     _ => return Err(Fault::Damaged("a comma or the end of a list is expected")),
                 },
@@ -136,17 +210,12 @@ impl JsonReader {
         Ok(())
     }
 
-    fn apply(&mut self, op: Op<'_>) -> Result<(), Fault> {
-        self.machine.apply(op, self.offset)
-    }
-
-    fn begin(&mut self, open: Open, op: Op<'_>, state: State) -> Result<(), Fault> {
+    fn begin(&mut self, container: Container, state: State) -> Result<(), Fault> {
         if self.open.len() >= MAX_DEPTH {
             return Err(Fault::Damaged("lists are nested deeper than in any snapshot"));
         }
-        self.apply(op)?;
-        self.apply(Op::Mark)?;
-        self.open.push(open);
+        self.sink.begin(container, self.offset)?;
+        self.open.push(Open { container, items: 0 });
         self.state = state;
         Ok(())
     }
@@ -157,35 +226,41 @@ impl JsonReader {
     }
 
     fn end(&mut self, byte: u8) -> Result<(), Fault> {
-        match (byte, self.open.pop()) {
-            (b'}', Some(Open::Object)) => self.apply(Op::SetItems)?,
-            (b']', Some(Open::Array { .. })) => self.apply(Op::Appends)?,
+        let container = match (byte, self.open.pop().map(|open| open.container)) {
+            (b'}', Some(Container::Object)) => Container::Object,
+            (b']', Some(Container::Array)) => Container::Array,
             _ => return Err(Fault::Damaged("a bracket closes nothing")),
-        }
+        };
+        self.sink.end(container, self.offset)?;
         self.value_done()
     }
 
     fn value_done(&mut self) -> Result<(), Fault> {
         self.state = State::After;
         match self.open.last_mut() {
-            None => self.apply(Op::Stop),
-            Some(Open::Array { items }) => {
+            None => self.sink.finish(self.offset),
+            Some(Open { container: Container::Array, items }) => {
                 *items += 1;
-                if items.is_multiple_of(BATCH) {
-                    self.apply(Op::Appends)?;
-                    self.apply(Op::Mark)?;
-                }
-                Ok(())
+                if items.is_multiple_of(BATCH) { self.sink.pause(self.offset) } else { Ok(()) }
             }
-            Some(Open::Object) => Ok(()),
+            Some(_) => Ok(()),
         }
     }
 
-    fn string(&mut self, key: bool) -> Result<(), Fault> {
-        let token = std::mem::take(&mut self.token);
-        let result = match memchr::memchr(b'\\', &token) {
-            None => self.apply(Op::Str(&token)),
-            Some(_) => self.apply(Op::Str(unescape(&token).as_bytes())),
+    /// A string that ends with `last`; what came before is in the token.
+    fn string(&mut self, key: bool, last: &[u8]) -> Result<(), Fault> {
+        let mut token = std::mem::take(&mut self.token);
+        let raw = if token.is_empty() {
+            last
+        } else {
+            token.extend_from_slice(last);
+            &token
+        };
+        let unescaped = memchr::memchr(b'\\', raw).map(|_| unescape(raw));
+        let text = unescaped.as_ref().map_or(raw, |text| text.as_bytes());
+        let result = match key {
+            true => self.sink.key(text, self.offset),
+            false => self.sink.string(text, self.offset),
         };
         self.token = token;
         self.token.clear();
@@ -197,19 +272,25 @@ impl JsonReader {
         self.value_done()
     }
 
-    fn word(&mut self) -> Result<(), Fault> {
-        let token = std::mem::take(&mut self.token);
-        let op = match token.as_slice() {
-            b"null" | b"NaN" | b"Infinity" | b"-Infinity" => Op::None,
-            b"true" => Op::Bool(true),
-            b"false" => Op::Bool(false),
-            digits => number(digits).ok_or(Fault::Damaged("a JSON value is expected"))?,
+    /// A number or name that ends with `last`.
+    fn word(&mut self, last: &[u8]) -> Result<(), Fault> {
+        let mut token = std::mem::take(&mut self.token);
+        let word = if token.is_empty() {
+            last
+        } else {
+            token.extend_from_slice(last);
+            &token
         };
+        let result = self.sink.word(word, self.offset);
         self.token = token;
         self.token.clear();
-        self.apply(op)?;
+        result?;
         self.value_done()
     }
+}
+
+fn is_word(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'-' | b'.')
 }
 
 fn number(digits: &[u8]) -> Option<Op<'static>> {

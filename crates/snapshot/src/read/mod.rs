@@ -1,6 +1,7 @@
 //! Bytes of any format, in chunks of any size, into a [`Snapshot`].
 
 mod build;
+mod decimal;
 mod fast;
 mod html;
 mod intern;
@@ -12,16 +13,19 @@ mod oddities;
 mod pickle;
 mod rows;
 mod sniff;
+mod trace;
 mod unpack;
 mod value;
 
 pub use sniff::{PROBE_BYTES, looks_like_snapshot};
 
 use html::HtmlReader;
-use json::JsonReader;
+use intern::Strings;
+use json::{JsonReader, Sink};
 use machine::{Fault, Machine};
 use pickle::PickleReader;
 use sniff::Kind;
+use trace::TraceSink;
 use unpack::Packing;
 
 use crate::model::{Damage, Snapshot};
@@ -101,7 +105,8 @@ enum State {
     /// Too little has arrived to tell the format.
     Head(Vec<u8>),
     Pickle(Box<PickleReader>),
-    Json(Box<JsonReader>),
+    Json(Box<JsonReader<Machine>>),
+    Trace(Box<JsonReader<TraceSink>>),
     Html(Box<HtmlReader>, Box<Reader>),
     Packed(Packing, Vec<u8>),
 }
@@ -155,7 +160,8 @@ impl Reader {
         self.damage.is_some()
             || match &self.state {
                 State::Pickle(pickle) => pickle.machine.done,
-                State::Json(json) => json.machine.done,
+                State::Json(json) => json.sink.done,
+                State::Trace(json) => json.sink.is_done(),
                 State::Html(_, inner) => inner.is_done(),
                 State::Head(_) | State::Packed(..) => false,
             }
@@ -170,7 +176,8 @@ impl Reader {
                 pickle.machine.protocol = u8::from(matches!(head, [b'}' | b']', ..]));
                 State::Pickle(Box::new(pickle))
             }
-            Kind::Json => State::Json(Box::new(JsonReader::new())),
+            Kind::Json => State::Json(Box::new(JsonReader::new(Machine::new()))),
+            Kind::Trace => State::Trace(Box::new(JsonReader::new(TraceSink::new(Strings::new())))),
             Kind::Html | Kind::Packed(_) if self.layers >= MAX_LAYERS => {
                 return Err(ReadError::OtherFormat("it is packed into itself again and again".into()));
             }
@@ -193,6 +200,7 @@ impl Reader {
         let (result, offset) = match &mut self.state {
             State::Pickle(pickle) => (pickle.feed(chunk), pickle.offset),
             State::Json(json) => (json.feed(chunk), json.offset),
+            State::Trace(json) => (json.feed(chunk), json.offset),
             State::Html(html, inner) => {
                 // The decoded text may end before the chunk does; the rest of the page is skipped.
                 let decoded = html.feed(chunk);
@@ -233,14 +241,15 @@ impl Reader {
                 snapshot.warnings.extend(warning);
                 Ok(snapshot)
             }
-            State::Json(json) => Self::close(
-                json.machine,
-                json.offset,
-                "inside a list",
-                "json".into(),
-                self.format,
-                self.damage,
-            ),
+            State::Json(json) => {
+                Self::close(json.sink, json.offset, "inside a list", "json".into(), self.format, self.damage)
+            }
+            State::Trace(json) => {
+                let (offset, done) = (json.offset, json.sink.is_done());
+                let snapshot = trace::kineto(json.sink);
+                let kind = "Kineto trace";
+                close_rows(snapshot, (offset, done), kind, NO_MEMORY_EVENTS, self.format, self.damage)
+            }
             State::Html(html, inner) => {
                 if !html.found() {
                     return Err(ReadError::OtherFormat(sniff::HTML_WITHOUT_SNAPSHOT.into()));
@@ -315,6 +324,36 @@ impl Reader {
         snapshot.format = format.join(", ");
         Ok(snapshot)
     }
+}
+
+const NO_MEMORY_EVENTS: &str = "a profiler's trace without memory events. Record it with \
+     torch.profiler.profile(profile_memory=True); of an Ascend profile, open the folder whose name ends in _ascend_pt";
+
+/// A snapshot that a reader of rows made; `None` if it found none. Reading stopped at `end.0`, and `end.1`
+/// says whether that is the end of the file.
+fn close_rows(
+    snapshot: Option<Snapshot>,
+    end: (u64, bool),
+    kind: &str,
+    nothing: &str,
+    mut format: Vec<String>,
+    damage: Option<Damage>,
+) -> Result<Snapshot, ReadError> {
+    let (offset, done) = end;
+    let is_cut = !done && damage.is_none();
+    let damage =
+        damage.or_else(|| (!done).then(|| Damage { offset, reason: "the file ends inside a list".into() }));
+    let snapshot = match (snapshot, &damage) {
+        (Some(snapshot), _) => snapshot,
+        // A cut so early that nothing is complete leaves nothing, which is no error.
+        (None, _) if is_cut => Snapshot::default(),
+        (None, Some(Damage { offset, reason })) => {
+            return Err(ReadError::Damaged { offset: *offset, reason: reason.clone() });
+        }
+        (None, None) => return Err(ReadError::OtherFormat(nothing.to_owned())),
+    };
+    format.push(kind.to_owned());
+    Ok(Snapshot { damage, format: format.join(", "), ..snapshot })
 }
 
 /// The kind of pickle in words.

@@ -23,6 +23,9 @@ oddities! {
     NotABlock => "entries of `blocks` or `segments` are of another kind; left out",
     Repeated => "entries are references to what stands elsewhere already; left out",
     TooManyDevices => "traces or segments are of devices beyond the number that any machine has; left out",
+    TimeMissing => "events of a trace have no time; left out",
+    DeviceOdd => "memory events name no device that a machine has; left out",
+    DeepStack => "stacks are deeper or more various than the file is long; only the operator is kept",
     BlockSum => "segments are not filled exactly by their blocks",
 }
 

@@ -12,7 +12,7 @@ use super::oddities::{Oddities, Oddity};
 use super::value::{RowKind, Value};
 use crate::model::{
     Annotation, Block, BlockState, BlockTable, DeviceId, Event, EventTable, Frame, Fx, Meta, Segment,
-    SegmentKind, StackId, Stage, StrId,
+    SegmentKind, Snapshot, StackId, Stage, StrId, Trace,
 };
 
 /// Larger sizes are not memory of this world: sums of them would overflow.
@@ -73,6 +73,29 @@ impl Tables {
             joined: HashMap::new(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Tables for a reader of rows, with what it has collected.
+    pub(super) fn of(strings: Strings, oddities: Oddities, bytes_read: u64) -> Self {
+        Self { strings, oddities, bytes_read, ..Self::new() }
+    }
+
+    /// The snapshot that these tables and traces make.
+    pub(super) fn into_snapshot(self, mut traces: Vec<Trace>, mut snapshot: Snapshot) -> Snapshot {
+        traces.retain(|trace| !trace.events.is_empty());
+        traces.sort_by_key(|trace| trace.device);
+        for trace in &mut traces {
+            trace.events.shrink_to_fit();
+            trace.totals.forget_absent();
+        }
+        snapshot.traces = traces;
+        snapshot.strings = self.strings.table;
+        snapshot.stacks = self.stacks.table;
+        snapshot.streams = self.streams.rows;
+        snapshot.pools = self.pools.rows;
+        snapshot.metas = self.metas.rows;
+        snapshot.warnings.extend(self.oddities.into_warnings());
+        snapshot
     }
 
     /// Whether work in proportion to a part that may be referred to again and again can be done: in all

@@ -8,6 +8,8 @@ use super::unpack::Packing;
 pub(super) enum Kind {
     Pickle,
     Json,
+    /// A profiler's trace in Chrome's format.
+    Trace,
     Html,
     Packed(Packing),
 }
@@ -29,10 +31,25 @@ pub(super) fn kind(head: &[u8]) -> Result<Kind, ReadError> {
         ([0x80, ..] | [b'(', b'd' | b'l', ..] | [b'}' | b']', b'q' | b'r' | b'(' | b'.' | b'p', ..], _) => {
             Ok(Kind::Pickle)
         }
-        (_, [b'{' | b'[', ..]) => Ok(Kind::Json),
+        (_, [b'{' | b'[', ..]) => Ok(json_kind(text)),
         (_, [b'<', ..]) => Ok(Kind::Html),
         _ => Err(ReadError::OtherFormat(other_format(head))),
     }
+}
+
+fn mentions(head: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|word| memchr::memmem::find(head, word.as_bytes()).is_some())
+}
+
+/// What JSON that begins with `text` holds.
+fn json_kind(text: &[u8]) -> Kind {
+    let snapshot = ["\"segments\"", "\"device_traces\"", "\"total_size\""];
+    let trace = ["\"traceEvents\"", "\"schemaVersion\"", "\"deviceProperties\"", "\"baseTimeNanoseconds\""];
+    let is_list = text.first() == Some(&b'[');
+    if !mentions(text, &snapshot) && (mentions(text, &trace) || is_list && mentions(text, &["\"ph\""])) {
+        return Kind::Trace;
+    }
+    Kind::Json
 }
 
 /// Enough of a file to tell with [`looks_like_snapshot`].
@@ -45,12 +62,12 @@ pub fn looks_like_snapshot(head: &[u8]) -> bool {
 }
 
 fn probe(head: &[u8], layers: usize) -> bool {
-    let mentions =
-        |words: &[&str]| words.iter().any(|word| memchr::memmem::find(head, word.as_bytes()).is_some());
     match kind(head) {
         Ok(Kind::Pickle) => true,
-        Ok(Kind::Json) => mentions(&["\"segments\"", "\"device_traces\"", "\"total_size\""]),
-        Ok(Kind::Html) => mentions(&["local_files"]),
+        Ok(Kind::Json) => mentions(head, &["\"segments\"", "\"device_traces\"", "\"total_size\""]),
+        // Gigabytes may lie between the beginning and the first memory event.
+        Ok(Kind::Trace) => mentions(head, &["\"profile_memory\": 1", "\"profile_memory\":1", "\"[memory]\""]),
+        Ok(Kind::Html) => mentions(head, &["local_files"]),
         Ok(Kind::Packed(packing)) if layers < super::MAX_LAYERS => {
             let mut inside = Vec::new();
             // A head that ends in the middle of the packed data is no fault here.
