@@ -13,6 +13,7 @@ mod oddities;
 mod pickle;
 mod rows;
 mod sniff;
+mod timeline;
 mod trace;
 mod unpack;
 mod value;
@@ -25,6 +26,7 @@ use json::{JsonReader, Sink};
 use machine::{Fault, Machine};
 use pickle::PickleReader;
 use sniff::Kind;
+use timeline::TimelineSink;
 use trace::TraceSink;
 use unpack::Packing;
 
@@ -107,6 +109,7 @@ enum State {
     Pickle(Box<PickleReader>),
     Json(Box<JsonReader<Machine>>),
     Trace(Box<JsonReader<TraceSink>>),
+    Timeline(Box<JsonReader<TimelineSink>>),
     Html(Box<HtmlReader>, Box<Reader>),
     Packed(Packing, Vec<u8>),
 }
@@ -162,6 +165,7 @@ impl Reader {
                 State::Pickle(pickle) => pickle.machine.done,
                 State::Json(json) => json.sink.done,
                 State::Trace(json) => json.sink.is_done(),
+                State::Timeline(json) => json.sink.is_done(),
                 State::Html(_, inner) => inner.is_done(),
                 State::Head(_) | State::Packed(..) => false,
             }
@@ -178,6 +182,7 @@ impl Reader {
             }
             Kind::Json => State::Json(Box::new(JsonReader::new(Machine::new()))),
             Kind::Trace => State::Trace(Box::new(JsonReader::new(TraceSink::new(Strings::new())))),
+            Kind::Timeline => State::Timeline(Box::new(JsonReader::new(TimelineSink::default()))),
             Kind::Html | Kind::Packed(_) if self.layers >= MAX_LAYERS => {
                 return Err(ReadError::OtherFormat("it is packed into itself again and again".into()));
             }
@@ -201,6 +206,7 @@ impl Reader {
             State::Pickle(pickle) => (pickle.feed(chunk), pickle.offset),
             State::Json(json) => (json.feed(chunk), json.offset),
             State::Trace(json) => (json.feed(chunk), json.offset),
+            State::Timeline(json) => (json.feed(chunk), json.offset),
             State::Html(html, inner) => {
                 // The decoded text may end before the chunk does; the rest of the page is skipped.
                 let decoded = html.feed(chunk);
@@ -249,6 +255,12 @@ impl Reader {
                 let snapshot = trace::kineto(json.sink);
                 let kind = "Kineto trace";
                 close_rows(snapshot, (offset, done), kind, NO_MEMORY_EVENTS, self.format, self.damage)
+            }
+            State::Timeline(json) => {
+                let (offset, done) = (json.offset, json.sink.is_done());
+                let (snapshot, kind) = timeline::build(json.sink).unzip();
+                let kind = kind.unwrap_or("memory timeline");
+                close_rows(snapshot, (offset, done), kind, NOT_A_TIMELINE, self.format, self.damage)
             }
             State::Html(html, inner) => {
                 if !html.found() {
@@ -325,6 +337,8 @@ impl Reader {
         Ok(snapshot)
     }
 }
+
+const NOT_A_TIMELINE: &str = "lists of numbers, but no memory timeline";
 
 const NO_MEMORY_EVENTS: &str = "a profiler's trace without memory events. Record it with \
      torch.profiler.profile(profile_memory=True); of an Ascend profile, open the folder whose name ends in _ascend_pt";

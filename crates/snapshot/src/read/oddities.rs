@@ -25,6 +25,7 @@ oddities! {
     TooManyDevices => "traces or segments are of devices beyond the number that any machine has; left out",
     TimeMissing => "events of a trace have no time; left out",
     DeviceOdd => "memory events name no device that a machine has; left out",
+    TimelineRow => "rows of the timeline do not fit the ones before; left out",
     DeepStack => "stacks are deeper or more various than the file is long; only the operator is kept",
     BlockSum => "segments are not filled exactly by their blocks",
 }

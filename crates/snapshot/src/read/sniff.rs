@@ -10,12 +10,14 @@ pub(super) enum Kind {
     Json,
     /// A profiler's trace in Chrome's format.
     Trace,
+    /// What `export_memory_timeline` writes.
+    Timeline,
     Html,
     Packed(Packing),
 }
 
 pub(super) const HTML_WITHOUT_SNAPSHOT: &str = "an HTML page without a snapshot inside. Pages made by trace_plot and segment_plot have one; \
-     a memory-timeline page holds only a picture";
+     a memory-timeline page holds only a picture: export_memory_timeline(\"timeline.raw.json.gz\") writes the data";
 
 /// The kind of file that begins with `head`, which is all of it if it is shorter than a kilobyte.
 pub(super) fn kind(head: &[u8]) -> Result<Kind, ReadError> {
@@ -49,7 +51,15 @@ fn json_kind(text: &[u8]) -> Kind {
     if !mentions(text, &snapshot) && (mentions(text, &trace) || is_list && mentions(text, &["\"ph\""])) {
         return Kind::Trace;
     }
-    Kind::Json
+    if is_timeline(text) { Kind::Timeline } else { Kind::Json }
+}
+
+/// Whether it begins with a list in a list whose first number is a time, or -1 for what was there before.
+fn is_timeline(text: &[u8]) -> bool {
+    let inside = |text: &[u8]| text.strip_prefix(b"[").map(|rest| rest.trim_ascii_start().to_owned());
+    let Some(number) = inside(text).and_then(|rest| inside(&rest)) else { return false };
+    let digits = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    number.starts_with(b"-1,") || digits > 0
 }
 
 /// Enough of a file to tell with [`looks_like_snapshot`].
@@ -67,6 +77,7 @@ fn probe(head: &[u8], layers: usize) -> bool {
         Ok(Kind::Json) => mentions(head, &["\"segments\"", "\"device_traces\"", "\"total_size\""]),
         // Gigabytes may lie between the beginning and the first memory event.
         Ok(Kind::Trace) => mentions(head, &["\"profile_memory\": 1", "\"profile_memory\":1", "\"[memory]\""]),
+        Ok(Kind::Timeline) => true,
         Ok(Kind::Html) => mentions(head, &["local_files"]),
         Ok(Kind::Packed(packing)) if layers < super::MAX_LAYERS => {
             let mut inside = Vec::new();
