@@ -13,8 +13,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Bar {
     pub(crate) fn new(inputs: &[Input]) -> Self {
-        let total =
-            inputs.iter().filter_map(|input| input.path.metadata().ok()).map(|metadata| metadata.len()).sum();
+        let total = inputs.iter().map(Input::bytes).sum();
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(
             "reading {bar:30} {binary_bytes} of {binary_total_bytes}, {eta} left",

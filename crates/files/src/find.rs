@@ -7,7 +7,7 @@ use vramscope_snapshot::naming::{self, Name};
 use vramscope_snapshot::{PROBE_BYTES, looks_like_snapshot};
 use walkdir::WalkDir;
 
-use crate::OpenError;
+use crate::{OpenError, profile};
 
 /// One input to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,15 @@ impl Input {
     /// Whether it is standard input.
     pub fn is_stdin(&self) -> bool {
         self.path == Path::new("-")
+    }
+
+    /// Bytes that will be read, as far as that is known.
+    pub fn bytes(&self) -> u64 {
+        let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
+        match self.path.is_dir() {
+            true => profile::files(&self.path).iter().map(|(_, path)| size(path)).sum(),
+            false => size(&self.path),
+        }
     }
 }
 
@@ -53,10 +62,24 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
     let visible = |entry: &walkdir::DirEntry| {
         entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with('.')
     };
-    for entry in WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter().filter_entry(visible)
-    {
+    if profile::is_profile(folder) {
+        return Ok(vec![profile::input(folder, folder, true)]);
+    }
+    let mut walk = WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter();
+    while let Some(entry) = walk.next() {
         // A folder that cannot be entered or a broken link hides nothing else.
         let Ok(entry) = entry else { continue };
+        if !visible(&entry) {
+            if entry.file_type().is_dir() {
+                walk.skip_current_dir();
+            }
+            continue;
+        }
+        if entry.file_type().is_dir() && profile::is_profile(entry.path()) {
+            inputs.push(profile::input(entry.path(), folder, false));
+            walk.skip_current_dir();
+            continue;
+        }
         if !entry.file_type().is_file() {
             continue;
         }

@@ -7,6 +7,7 @@
 mod cache;
 mod find;
 mod open;
+mod profile;
 
 pub use cache::Cache;
 pub use find::{Input, find};

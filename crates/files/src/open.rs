@@ -9,14 +9,15 @@ use std::thread::{self, JoinHandle};
 
 use rayon::prelude::*;
 use vramscope_analysis::Replay;
-use vramscope_snapshot::naming::Name;
+use vramscope_snapshot::naming::{Name, RankKind};
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
 use crate::cache::{Cache, Fingerprint};
 use crate::find::Input;
+use crate::profile;
 
 /// Small enough to stay in the processor's cache between reading and parsing.
-const CHUNK: usize = 1 << 19;
+pub(crate) const CHUNK: usize = 1 << 19;
 
 /// Chunks that are fetched before they are needed.
 const CHUNKS_AHEAD: usize = 2;
@@ -135,6 +136,10 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         let (snapshot, bytes) = read_stream(&mut io::stdin().lock(), &input.path, progress)?;
         return Ok(opened(input, bytes, snapshot, None));
     }
+    if input.path.is_dir() {
+        let (snapshot, bytes) = profile::read(input, progress)?;
+        return Ok(opened(input, bytes, snapshot, None));
+    }
     let mut file = File::open(&input.path).map_err(io_error)?;
     let bytes = file.metadata().map_err(io_error)?.len();
     let fingerprint = match cache {
@@ -178,7 +183,10 @@ fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, F
         thread::Builder::new().spawn(move || cache.store(&fingerprint, &snapshot)).ok()
     }));
     let replays = Replay::all(&snapshot);
-    let (path, name) = (input.path.clone(), input.name.clone());
+    let (path, mut name) = (input.path.clone(), input.name.clone());
+    // What the file says of itself counts for more than where it lies, except that a path may be corrected.
+    name.rank = name.rank.or(snapshot.rank.map(|rank| (RankKind::Rank, rank)));
+    name.role = snapshot.role.clone().or(name.role);
     Opened { path, name, bytes, snapshot, replays, from_cache: false, storing }
 }
 
@@ -235,7 +243,7 @@ fn read_file(
     })
 }
 
-fn read_some(source: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_some(source: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
     loop {
         match source.read(chunk) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

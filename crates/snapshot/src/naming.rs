@@ -39,6 +39,8 @@ pub struct Name {
     pub step: Option<u64>,
     /// Whether it was taken when memory ran out, or on the way out.
     pub oom: bool,
+    /// What the process was for, where the path or the file says so, e.g. `actor_update`.
+    pub role: Option<String>,
     /// The path with rank, step and process left out: files that differ only in those have the same,
     /// and are the ranks of one run.
     pub group: String,
@@ -68,7 +70,29 @@ pub fn name(path: &str) -> Name {
         group.push(without_counters(&part));
     }
     group.reverse();
-    Name { rank: found.map(|(_, found)| (found.kind, found.number)), step, oom, group: group.join("/") }
+    let rank = found.map(|(_, found)| (found.kind, found.number));
+    Name { rank, step, oom, role: None, group: group.join("/") }
+}
+
+/// Whether a folder of that name is an Ascend profile.
+pub fn is_profile_folder(name: &str) -> bool {
+    name.ends_with("_ascend_pt") || name.ends_with("_ascend_ms")
+}
+
+/// Reads the path of a folder that is a profile: `<step>/<role>/<worker>_<pid>_<time>_ascend_pt`. Its rank is
+/// in the name of a file inside.
+pub fn profile_name(path: &str, rank: Option<u64>) -> Name {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let above = parts.split_last().map(|(_, above)| above).unwrap_or_default();
+    let mut group: Vec<String> = above.iter().map(|part| without_counters(part)).collect();
+    group.push("*_ascend_pt".into());
+    Name {
+        rank: rank.map(|rank| (RankKind::Rank, rank)),
+        step: above.iter().rev().find_map(|part| step(part)),
+        oom: false,
+        role: above.last().map(|role| (*role).to_owned()),
+        group: group.join("/"),
+    }
 }
 
 /// The file name without the endings that say how it is packed.
@@ -248,6 +272,17 @@ mod tests {
             let name = name(path);
             assert_eq!((name.rank, name.step, name.oom), (rank, step, oom), "{path}");
         }
+    }
+
+    #[test]
+    fn a_profile_is_named_by_its_folders() {
+        let name = profile_name("step12/actor_update/worker0_4100_20261115064500000_ascend_pt", Some(3));
+        assert_eq!((name.rank, name.step), (Some((Rank, 3)), Some(12)));
+        assert_eq!(
+            (name.role.as_deref(), name.group.as_str()),
+            (Some("actor_update"), "step*/actor_update/*_ascend_pt")
+        );
+        assert_eq!(profile_name("w_1_2_ascend_pt", None).role, None);
     }
 
     #[test]

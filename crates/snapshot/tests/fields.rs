@@ -308,7 +308,7 @@ fn other_things_are_described() {
     let why = |bytes: &[u8]| common::read(bytes).unwrap_err().to_string();
     assert!(why(b"").contains("0 bytes"));
     assert!(why(b"PK\x03\x04rest of a zip").contains("torch.save() checkpoint?"));
-    assert!(why(br#"{"traceEvents": []}"#).contains("a dictionary with the keys `traceEvents`"));
+    assert!(why(br#"{"weights": []}"#).contains("a dictionary with the keys `weights`"));
     assert!(why(b"[1, 2]").contains("a list, but not of segments"));
     assert!(why(b"<html><img src='data:image/png;base64,AAAA'></html>").contains("only a picture"));
     assert!(why(b"\x80\x04}\x94.").contains("it holds nothing"));

@@ -36,6 +36,16 @@ fn digit_of(byte: u8) -> Option<i64> {
     byte.is_ascii_digit().then(|| i64::from(byte - b'0'))
 }
 
+/// A number of units of `unit` bytes, e.g. `8.5` KiB, as bytes, and how many digits follow the point.
+pub(super) fn bytes(text: &[u8], unit: u64) -> Option<(u64, usize)> {
+    let text = std::str::from_utf8(text.trim_ascii()).ok()?;
+    let amount: f64 = text.parse().ok()?;
+    let bytes = amount * unit as f64;
+    // 48 bits of bytes and 11 decimals fit a double: the product of what a writer divided is exact.
+    let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    (0.0..281_474_976_710_656.0).contains(&bytes).then(|| (bytes.round() as u64, decimals))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +60,14 @@ mod tests {
         for wrong in [&b""[..], b"x", b"1.2.3", b"99999999999999999999", b"nan"] {
             assert_eq!(micros_as_nanos(wrong), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn bytes_are_exact() {
+        assert_eq!(bytes(b"8.5", 1 << 10), Some((8704, 1)));
+        // 12 000 MiB and 8.5 KiB.
+        assert_eq!(bytes(b"12000.00830078125", 1 << 20), Some((12_000 * (1 << 20) + 8704, 11)));
+        assert_eq!(bytes(b"-1", 1 << 20), None);
+        assert_eq!(bytes(b"inf", 1 << 20), None);
     }
 }

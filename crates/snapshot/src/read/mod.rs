@@ -1,5 +1,6 @@
 //! Bytes of any format, in chunks of any size, into a [`Snapshot`].
 
+mod ascend;
 mod build;
 mod decimal;
 mod fast;
@@ -18,6 +19,7 @@ mod trace;
 mod unpack;
 mod value;
 
+pub use ascend::{AscendPart, AscendProfile};
 pub use sniff::{PROBE_BYTES, looks_like_snapshot};
 
 use html::HtmlReader;
@@ -110,6 +112,7 @@ enum State {
     Json(Box<JsonReader<Machine>>),
     Trace(Box<JsonReader<TraceSink>>),
     Timeline(Box<JsonReader<TimelineSink>>),
+    Ascend(AscendPart, Box<AscendProfile>),
     Html(Box<HtmlReader>, Box<Reader>),
     Packed(Packing, Vec<u8>),
 }
@@ -167,7 +170,7 @@ impl Reader {
                 State::Trace(json) => json.sink.is_done(),
                 State::Timeline(json) => json.sink.is_done(),
                 State::Html(_, inner) => inner.is_done(),
-                State::Head(_) | State::Packed(..) => false,
+                State::Ascend(..) | State::Head(_) | State::Packed(..) => false,
             }
     }
 
@@ -183,6 +186,7 @@ impl Reader {
             Kind::Json => State::Json(Box::new(JsonReader::new(Machine::new()))),
             Kind::Trace => State::Trace(Box::new(JsonReader::new(TraceSink::new(Strings::new())))),
             Kind::Timeline => State::Timeline(Box::new(JsonReader::new(TimelineSink::default()))),
+            Kind::Ascend(part) => State::Ascend(part, Box::default()),
             Kind::Html | Kind::Packed(_) if self.layers >= MAX_LAYERS => {
                 return Err(ReadError::OtherFormat("it is packed into itself again and again".into()));
             }
@@ -211,6 +215,10 @@ impl Reader {
                 // The decoded text may end before the chunk does; the rest of the page is skipped.
                 let decoded = html.feed(chunk);
                 return inner.feed(decoded);
+            }
+            State::Ascend(part, profile) => {
+                profile.feed(*part, chunk);
+                return Ok(());
             }
             State::Packed(_, packed) => {
                 packed.extend_from_slice(chunk);
@@ -261,6 +269,12 @@ impl Reader {
                 let (snapshot, kind) = timeline::build(json.sink).unzip();
                 let kind = kind.unwrap_or("memory timeline");
                 close_rows(snapshot, (offset, done), kind, NOT_A_TIMELINE, self.format, self.damage)
+            }
+            State::Ascend(_, profile) => {
+                let mut snapshot = profile.finish()?;
+                self.format.push(snapshot.format);
+                snapshot.format = self.format.join(", ");
+                Ok(snapshot)
             }
             State::Html(html, inner) => {
                 if !html.found() {

@@ -1,6 +1,7 @@
 //! What a file is, by its first bytes, never by its name.
 
 use super::ReadError;
+use super::ascend::AscendPart;
 use super::unpack::Packing;
 
 /// Formats that can hold a snapshot.
@@ -12,6 +13,8 @@ pub(super) enum Kind {
     Trace,
     /// What `export_memory_timeline` writes.
     Timeline,
+    /// A table of an Ascend profile.
+    Ascend(AscendPart),
     Html,
     Packed(Packing),
 }
@@ -35,7 +38,10 @@ pub(super) fn kind(head: &[u8]) -> Result<Kind, ReadError> {
         }
         (_, [b'{' | b'[', ..]) => Ok(json_kind(text)),
         (_, [b'<', ..]) => Ok(Kind::Html),
-        _ => Err(ReadError::OtherFormat(other_format(head))),
+        _ => match AscendPart::of_header(head) {
+            Some(part) => Ok(Kind::Ascend(part)),
+            None => Err(ReadError::OtherFormat(other_format(head))),
+        },
     }
 }
 
@@ -77,7 +83,9 @@ fn probe(head: &[u8], layers: usize) -> bool {
         Ok(Kind::Json) => mentions(head, &["\"segments\"", "\"device_traces\"", "\"total_size\""]),
         // Gigabytes may lie between the beginning and the first memory event.
         Ok(Kind::Trace) => mentions(head, &["\"profile_memory\": 1", "\"profile_memory\":1", "\"[memory]\""]),
-        Ok(Kind::Timeline) => true,
+        Ok(Kind::Timeline | Kind::Ascend(AscendPart::OperatorMemory)) => true,
+        // Curves without blocks are of use beside the blocks, and for somebody who names them.
+        Ok(Kind::Ascend(_)) => false,
         Ok(Kind::Html) => mentions(head, &["local_files"]),
         Ok(Kind::Packed(packing)) if layers < super::MAX_LAYERS => {
             let mut inside = Vec::new();

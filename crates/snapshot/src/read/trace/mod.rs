@@ -8,8 +8,9 @@ mod kineto;
 mod sink;
 mod stacks;
 
-pub(super) use kineto::build as kineto;
+pub(super) use kineto::{annotations, build as kineto};
 pub(super) use sink::TraceSink;
+pub(super) use stacks::Frames;
 
 #[cfg(doc)]
 use super::json::Sink;
@@ -33,6 +34,8 @@ pub(super) struct Slice {
     pub(super) end_ns: i64,
     pub(super) thread: u32,
     pub(super) name: StrId,
+    /// The call stack that is written beside it; empty for none.
+    pub(super) call_stack: StrId,
     pub(super) kind: SliceKind,
 }
 

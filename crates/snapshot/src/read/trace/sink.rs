@@ -28,6 +28,7 @@ pub(in crate::read) struct TraceSink {
     key: Key,
     event: Raw,
     name: Vec<u8>,
+    call_stack: Vec<u8>,
     threads: HashMap<(Id, Id), u32>,
     last_thread: Option<((Id, Id), u32)>,
 }
@@ -63,6 +64,7 @@ enum Key {
     DeviceId,
     TotalAllocated,
     TotalReserved,
+    CallStack,
 }
 
 /// The fields of the event that is being read.
@@ -95,6 +97,7 @@ impl TraceSink {
             key: Key::Other,
             event: Raw::default(),
             name: Vec::new(),
+            call_stack: Vec::new(),
             threads: HashMap::new(),
             last_thread: None,
         }
@@ -139,8 +142,9 @@ impl TraceSink {
             (self.event.is_slice, self.event.kind, self.event.time_ns)
         {
             let (thread, name) = (self.thread(), self.strings.intern(&self.name));
+            let call_stack = self.strings.intern(&self.call_stack);
             let end_ns = start_ns.saturating_add(self.event.duration_ns.max(0));
-            self.slices.push(Slice { start_ns, end_ns, thread, name, kind });
+            self.slices.push(Slice { start_ns, end_ns, thread, name, call_stack, kind });
         }
     }
 
@@ -184,6 +188,7 @@ impl Sink for TraceSink {
         if container == Container::Object && self.level() == Level::Event {
             self.event = Raw::default();
             self.name.clear();
+            self.call_stack.clear();
         }
         self.key = Key::Other;
         Ok(())
@@ -225,6 +230,7 @@ impl Sink for TraceSink {
             (Level::Args, b"Device Id") => Key::DeviceId,
             (Level::Args, b"Total Allocated") => Key::TotalAllocated,
             (Level::Args, b"Total Reserved") => Key::TotalReserved,
+            (Level::Args, b"Call stack") => Key::CallStack,
             _ => Key::Other,
         };
         Ok(())
@@ -235,6 +241,7 @@ impl Sink for TraceSink {
             Key::Phase => self.event.is_slice = text == b"X",
             Key::Category => self.event.kind = kind(text),
             Key::Name => self.name = text.to_owned(),
+            Key::CallStack => self.call_stack = text.to_owned(),
             Key::Process => self.event.pid = self.id(text),
             Key::Thread => self.event.tid = self.id(text),
             // Ascend writes times as strings.

@@ -21,7 +21,7 @@ impl Frames {
 }
 
 /// The frame that a name stands for: `model.py(10): forward`, or an operator without a file.
-pub(in crate::read) fn frame_of(tables: &mut Tables, name: StrId) -> Frame {
+fn frame_of(tables: &mut Tables, name: StrId) -> Frame {
     let text = tables.strings.table.get(name);
     let place = text.split_once("): ").and_then(|(place, function)| {
         let (file, line) = place.rsplit_once('(')?;
