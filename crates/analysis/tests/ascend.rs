@@ -265,3 +265,87 @@ fn a_cut_table_knows_it() {
     let error = read(format!("{HEADER}nothing here\n").as_bytes()).unwrap_err().to_string();
     assert!(error.contains("operator_memory.csv: 1 rows are left out, the first is row 2"), "{error}");
 }
+
+/// The database has the rows of the tables, in bytes and nanoseconds.
+#[test]
+fn every_total_of_the_database() {
+    let bytes = input(&format!("{OUTPUT}/ascend_pytorch_profiler_0.db"));
+    let snapshot = read(&bytes).unwrap();
+    assert_eq!((snapshot.format.as_str(), snapshot.rank), ("Ascend profile, SQLite", Some(0)));
+    check_totals(&snapshot);
+    let tables = fixture();
+    let (a, b) = (snapshot.events(DeviceId(0)), tables.events(DeviceId(0)));
+    assert_eq!((a.actions(), a.sizes()), (b.actions(), b.sizes()));
+}
+
+const GIB: i64 = 1 << 30;
+
+/// SQLite itself wrote it, with pages of 512 bytes, so that its trees are three pages deep and a text of 3000
+/// bytes goes on in other pages: 1000 blocks of 512 to 3584 bytes, one after another, over 1 GiB.
+#[test]
+fn a_database_with_everything() {
+    let bytes = input("ascend_db/ascend_pytorch_profiler.db");
+    let snapshot = read(&bytes).unwrap();
+    assert_eq!(
+        snapshot.warnings,
+        ["OP_MEMORY: 1 rows are left out, the first is row 1002: it has no size or no time"]
+    );
+    let replay = Replay::new(&snapshot, DeviceId(0));
+    let mut expected: Vec<i64> = Vec::new();
+    for row in 0..1000 {
+        expected.extend([GIB + 512 * (row % 7 + 1), GIB]);
+    }
+    // 1 MiB that stays; then 4 KiB from before go, which only MEMORY_RECORD shows.
+    expected.extend([GIB + MIB, GIB + MIB - 4096]);
+    assert_eq!(replay.all_counters().map(|counters| counters.allocated).collect::<Vec<_>>(), expected);
+    assert_eq!(replay.verdict().status, Status::EventsSkipped);
+    let graph = Replay::new(&snapshot, DeviceId(1024));
+    assert_eq!(graph.all_counters().map(|counters| counters.allocated).collect::<Vec<_>>(), [9999, 5903]);
+
+    assert_eq!(snapshot.rank, Some(12));
+    let outside = snapshot.outside[0];
+    assert_eq!((snapshot.text(outside.name), outside.bytes as i64), ("APP", 5 * GIB));
+    let stack = |row: usize| -> Vec<&str> {
+        let stack = snapshot.events(DeviceId(0)).get(row).stack;
+        snapshot.frames(stack).map(|frame| snapshot.text(frame.name)).collect()
+    };
+    assert_eq!(stack(2000), ["aten::cat", "forward", "main"], "the call chain of the operator that runs");
+    assert_eq!(
+        (stack(2), stack(20), stack(0)),
+        (vec!["aten::cat"], vec![], vec![]),
+        "empty and unknown names"
+    );
+    let spans: Vec<_> = vramscope_analysis::spans(&snapshot, DeviceId(0))
+        .iter()
+        .map(|span| (snapshot.text(span.name).to_owned(), span.to.0))
+        .collect();
+    // The range ends at 600 µs. Marks have whole microseconds, so a block that goes at 600.5 µs is in it.
+    assert_eq!(spans, [("generate_sequences".into(), 1202), ("ProfilerStep".into(), 2002)]);
+}
+
+/// A page in the middle of OP_MEMORY is overwritten: what comes before it is there, and the page is named.
+#[test]
+fn a_damaged_page_is_named() {
+    let mut bytes = input("ascend_db/ascend_pytorch_profiler.db");
+    let page = bytes.len() / 2 / 512;
+    bytes[page * 512..(page + 1) * 512].fill(0xee);
+    let snapshot = read(&bytes).unwrap();
+    let damage = snapshot.damage.clone().unwrap();
+    assert_eq!(damage.offset as usize, page * 512);
+    let said = format!("OP_MEMORY: page {} of the database is damaged: it is no part of a table", page + 1);
+    assert_eq!(damage.reason, said);
+    let replay = Replay::new(&snapshot, DeviceId(0));
+    assert!((100..1900).contains(&replay.events()), "{}", replay.events());
+
+    let error = read(&bytes[..50]).unwrap_err().to_string();
+    assert!(error.contains("shorter than its header"), "{error}");
+    // Another profiler's database: the name of the table is another one.
+    let mut other = input(&format!("{OUTPUT}/ascend_pytorch_profiler_0.db"));
+    for name in [&b"OP_MEMORY"[..], b"MEMORY_RECORD"] {
+        while let Some(at) = other.windows(name.len()).position(|text| text == name) {
+            other[at] = b'X';
+        }
+    }
+    let error = read(&other).unwrap_err().to_string();
+    assert!(error.contains("without the tables OP_MEMORY"), "{error}");
+}

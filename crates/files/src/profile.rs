@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use vramscope_snapshot::naming::{self, Name};
-use vramscope_snapshot::{AscendPart, AscendProfile, Snapshot};
+use vramscope_snapshot::{AscendPart, AscendProfile, ReadError, Snapshot};
 
 use crate::find::Input;
 use crate::open::{CHUNK, OpenError, Progress, read_some};
@@ -54,10 +54,15 @@ pub(crate) fn files(folder: &Path) -> Vec<(AscendPart, PathBuf)> {
     found
 }
 
+/// Whether a file holds blocks or the level.
+fn is_table(part: AscendPart) -> bool {
+    matches!(part, AscendPart::OperatorMemory | AscendPart::MemoryRecord)
+}
+
 /// Reads a profile. A file that cannot be read costs a warning.
 pub(crate) fn read(input: &Input, progress: &dyn Progress) -> Result<(Snapshot, u64), OpenError> {
     let mut reading = Reading { input, progress, bytes: 0, warnings: Vec::new() };
-    let mut snapshot = reading.tables()?;
+    let mut snapshot = reading.any()?;
     let Reading { bytes, mut warnings, .. } = reading;
     warnings.append(&mut snapshot.warnings);
     snapshot.warnings = warnings;
@@ -76,10 +81,44 @@ impl Reading<'_> {
         AscendProfile::new().with_rank(self.input.name.rank.map(|(_, rank)| rank))
     }
 
-    fn tables(&mut self) -> Result<Snapshot, OpenError> {
+    /// The database if there is one that can be read, else the tables.
+    fn any(&mut self) -> Result<Snapshot, OpenError> {
+        let files = files(&self.input.path);
+        let has_tables = files.iter().any(|(part, _)| is_table(*part));
+        if let Some((_, path)) = files.iter().find(|(part, _)| *part == AscendPart::Database) {
+            let result = self.database(&files, path);
+            match result {
+                Err(OpenError::Read { error, .. }) if has_tables => self.warn(path, &error),
+                result => return result,
+            }
+        }
+        self.finish(files.iter().filter(|(part, _)| *part != AscendPart::Database))
+    }
+
+    fn database(&mut self, files: &[(AscendPart, PathBuf)], path: &Path) -> Result<Snapshot, OpenError> {
+        for ending in ["-wal", "-journal"] {
+            let beside = PathBuf::from(format!("{}{ending}", path.display()));
+            if beside.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+                let error = format!(
+                    "an SQLite database whose writer has not finished: {ending} beside it is not empty. Was the profiler \
+                     killed? sqlite3 FILE \"PRAGMA wal_checkpoint(TRUNCATE)\" completes it"
+                );
+                return Err(OpenError::Read { path: path.to_owned(), error: ReadError::OtherFormat(error) });
+            }
+        }
+        let used = |part: AscendPart| {
+            matches!(part, AscendPart::Database | AscendPart::ModuleMemory | AscendPart::Info)
+        };
+        self.finish(files.iter().filter(|(part, _)| used(*part)))
+    }
+
+    fn finish<'f>(
+        &mut self,
+        files: impl Iterator<Item = &'f (AscendPart, PathBuf)>,
+    ) -> Result<Snapshot, OpenError> {
         let mut profile = self.profile();
-        for (part, path) in files(&self.input.path) {
-            self.feed(&mut profile, part, &path);
+        for (part, path) in files {
+            self.feed(&mut profile, *part, path);
         }
         profile.finish().map_err(|error| OpenError::Read { path: self.input.path.clone(), error })
     }

@@ -95,3 +95,34 @@ fn what_is_missing_costs_nothing_else() {
         "{error}"
     );
 }
+
+#[test]
+fn the_database_comes_first_and_the_tables_take_its_place() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = copy(root.path(), "worker0_1_20261115064500000_ascend_pt");
+    let output = folder.join("ASCEND_PROFILER_OUTPUT");
+    let database = output.join("ascend_pytorch_profiler_0.db");
+    let opened = || open(&find(std::slice::from_ref(&folder)).0[0], None, &());
+    assert_eq!(opened().unwrap().snapshot.format, "Ascend profile, SQLite");
+
+    // The writer was killed: pages of the database are still in its log.
+    let log = output.join("ascend_pytorch_profiler_0.db-wal");
+    fs::write(&log, "pages").unwrap();
+    let with_log = opened().unwrap();
+    assert_eq!(with_log.snapshot.format, "Ascend profile, CSV");
+    assert!(
+        with_log.snapshot.warnings[0].contains("-wal beside it is not empty"),
+        "{:?}",
+        with_log.snapshot.warnings
+    );
+    fs::write(&log, "").unwrap();
+    assert_eq!(opened().unwrap().snapshot.format, "Ascend profile, SQLite");
+
+    fs::write(&database, "SQLite format 3\0 and then nothing").unwrap();
+    let damaged = opened().unwrap();
+    assert_eq!(damaged.replays[0].peak(Counter::Allocated).bytes, PEAK);
+    assert!(damaged.snapshot.warnings[0].contains("shorter than its header"));
+    fs::remove_file(output.join("operator_memory.csv")).unwrap();
+    fs::remove_file(output.join("memory_record.csv")).unwrap();
+    assert!(opened().unwrap_err().to_string().contains("shorter than its header"));
+}

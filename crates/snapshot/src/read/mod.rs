@@ -14,6 +14,7 @@ mod oddities;
 mod pickle;
 mod rows;
 mod sniff;
+mod sqlite;
 mod timeline;
 mod trace;
 mod unpack;

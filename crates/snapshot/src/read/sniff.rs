@@ -2,6 +2,7 @@
 
 use super::ReadError;
 use super::ascend::AscendPart;
+use super::sqlite;
 use super::unpack::Packing;
 
 /// Formats that can hold a snapshot.
@@ -38,6 +39,7 @@ pub(super) fn kind(head: &[u8]) -> Result<Kind, ReadError> {
         }
         (_, [b'{' | b'[', ..]) => Ok(json_kind(text)),
         (_, [b'<', ..]) => Ok(Kind::Html),
+        _ if head.starts_with(sqlite::MAGIC) => Ok(Kind::Ascend(AscendPart::Database)),
         _ => match AscendPart::of_header(head) {
             Some(part) => Ok(Kind::Ascend(part)),
             None => Err(ReadError::OtherFormat(other_format(head))),
@@ -84,6 +86,7 @@ fn probe(head: &[u8], layers: usize) -> bool {
         // Gigabytes may lie between the beginning and the first memory event.
         Ok(Kind::Trace) => mentions(head, &["\"profile_memory\": 1", "\"profile_memory\":1", "\"[memory]\""]),
         Ok(Kind::Timeline | Kind::Ascend(AscendPart::OperatorMemory)) => true,
+        Ok(Kind::Ascend(AscendPart::Database)) => mentions(head, &["OP_MEMORY", "MEMORY_RECORD"]),
         // Curves without blocks are of use beside the blocks, and for somebody who names them.
         Ok(Kind::Ascend(_)) => false,
         Ok(Kind::Html) => mentions(head, &["local_files"]),
@@ -107,7 +110,6 @@ fn other_format(head: &[u8]) -> String {
             "it begins with \"PK\" (a zip file). A torch.save() checkpoint? Record memory with \
              torch.cuda.memory._record_memory_history() and torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")"
         }
-        _ if head.starts_with(b"SQLite format 3\0") => "an SQLite database. An Ascend or Nsight profile?",
         _ if head.starts_with(b"\x7fELF") => "an ELF program",
         _ if head.starts_with(b"\x89HDF") => "an HDF5 file",
         _ if head.starts_with(b"\x93NUMPY") => "a NumPy array",

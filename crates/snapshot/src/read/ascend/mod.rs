@@ -6,6 +6,7 @@
 
 mod build;
 mod columns;
+mod database;
 mod stacks;
 mod text;
 
@@ -32,6 +33,8 @@ pub enum AscendPart {
     ModuleMemory,
     /// `trace_view.json`: call stacks of operators.
     TraceView,
+    /// `ascend_pytorch_profiler_<rank>.db`: all of these tables in one.
+    Database,
     /// `profiler_info_<rank>.json` and `profiler_metadata.json`: rank and role.
     Info,
 }
@@ -39,6 +42,7 @@ pub enum AscendPart {
 impl AscendPart {
     /// What a file of a profile is, by its name.
     pub fn of(name: &str) -> Option<Self> {
+        let is_database = name.starts_with("ascend_pytorch_profiler") && name.ends_with(".db");
         let is_info = name.starts_with("profiler_info") && name.ends_with(".json");
         Some(match name {
             "operator_memory.csv" => Self::OperatorMemory,
@@ -47,6 +51,7 @@ impl AscendPart {
             "trace_view.json" => Self::TraceView,
             "profiler_metadata.json" => Self::Info,
             _ if is_info => Self::Info,
+            _ if is_database => Self::Database,
             _ => return None,
         })
     }
@@ -149,6 +154,7 @@ pub struct AscendProfile {
     modules: CsvTable,
     trace: Option<Box<JsonReader<TraceSink>>>,
     trace_fault: Option<(u64, String)>,
+    database: Vec<u8>,
     info: Vec<u8>,
     bytes: u64,
     rank: Option<u64>,
@@ -175,6 +181,7 @@ impl AscendProfile {
             modules: CsvTable::new("npu_module_mem.csv", &MODULE_MEMORY),
             trace: None,
             trace_fault: None,
+            database: Vec::new(),
             info: Vec::new(),
             bytes: 0,
             rank: None,
@@ -212,6 +219,8 @@ impl AscendProfile {
                     self.trace_fault = Some((trace.offset, fault.to_string()));
                 }
             }
+            // Its pages refer to each other in any order.
+            AscendPart::Database => self.database.extend_from_slice(chunk),
             AscendPart::Info => {
                 let room = MAX_INFO.saturating_sub(self.info.len());
                 self.info.extend_from_slice(chunk.get(..chunk.len().min(room)).unwrap_or_default());
@@ -224,9 +233,12 @@ impl AscendProfile {
         self.close_tables();
         self.read_trace();
         self.read_info();
+        let format = if self.database.is_empty() { "Ascend profile, CSV" } else { "Ascend profile, SQLite" };
+        let damage = self.read_database()?;
         let Self { strings, mut rows, bytes, rank, role, .. } = self;
-        let damage =
-            [&self.operators, &self.records, &self.modules].into_iter().find_map(|table| table.damage());
+        let in_tables =
+            [&self.operators, &self.records, &self.modules].into_iter().find_map(CsvTable::damage);
+        let damage = damage.or(in_tables);
         for table in [&self.operators, &self.records, &self.modules] {
             rows.warnings.extend(table.warnings());
         }
@@ -235,7 +247,7 @@ impl AscendProfile {
         }
         let tables = Tables::of(strings, Oddities::default(), bytes);
         let snapshot = build::build(rows, tables);
-        Ok(Snapshot { format: "Ascend profile, CSV".into(), rank, role, damage, ..snapshot })
+        Ok(Snapshot { format: format.into(), rank, role, damage, ..snapshot })
     }
 
     fn close_tables(&mut self) {
@@ -243,6 +255,21 @@ impl AscendProfile {
         self.operators.finish(&mut |row| columns::operator(row, strings, rows));
         self.records.finish(&mut |row| columns::record(row, strings, rows));
         self.modules.finish(&mut |row| columns::module(row, strings, rows));
+    }
+
+    /// Takes over what a database has, and says where it is damaged.
+    fn read_database(&mut self) -> Result<Option<Damage>, ReadError> {
+        let bytes = std::mem::take(&mut self.database);
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let facts = database::read(&bytes, &mut self.strings, &mut self.rows)
+            .map_err(|error| ReadError::OtherFormat(format!("an SQLite database, but {error}")))?;
+        if !facts.is_profile {
+            return Err(ReadError::OtherFormat(NO_MEMORY_TABLES.into()));
+        }
+        self.rank = facts.rank.or(self.rank);
+        Ok(facts.damage)
     }
 
     /// Takes over what a trace has of call stacks.
@@ -283,6 +310,9 @@ impl AscendProfile {
         }
     }
 }
+
+const NO_MEMORY_TABLES: &str = "an SQLite database without the tables OP_MEMORY and MEMORY_RECORD of an Ascend profile. \
+     Recorded without profile_memory=True, or by another profiler?";
 
 /// Why there is nothing to show.
 fn nothing(damage: Option<Damage>, warnings: &[String]) -> ReadError {
