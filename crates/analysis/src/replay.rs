@@ -214,6 +214,13 @@ impl Replay {
         self.timeline.live_unsorted(&self.source(), at)
     }
 
+    /// The allocations that live at any moment from one to another, both included, in no particular order.
+    pub fn overlapping(&self, from: Moment, to: Moment) -> Vec<AllocIdx> {
+        let mut found = self.live(from);
+        found.extend(self.source().opened_between(from, to));
+        found
+    }
+
     /// The complete map of memory at a moment.
     pub fn state(&self, at: Moment) -> State {
         State::new(at, self.counters(at), self.live(at), &self.ranges.at(at.0), &self.allocations)

@@ -89,6 +89,24 @@ impl Source<'_> {
         counters
     }
 
+    /// What begins after one moment and up to another.
+    pub(crate) fn opened_between(&self, from: Moment, to: Moment) -> impl Iterator<Item = AllocIdx> {
+        let rows = from.0 as usize..(to.0 as usize).min(self.links.len());
+        let opened = |index: AllocIdx| self.allocations.opened[index.index()];
+        let own = rows.filter_map(move |row| {
+            let index = self.links[row].as_allocation()?;
+            (opened(index).0 as usize == row + 1).then_some(index)
+        });
+        // What begins at an event that is another's.
+        let lost = |moment: Moment| self.lost_ends.partition_point(|(event, _)| event.0 < moment.0);
+        let beside = self.lost_ends.get(lost(from)..lost(to)).unwrap_or_default().iter();
+        let beside = beside
+            .filter(move |(event, index)| opened(*index) == Moment::after(*event))
+            .filter(|(event, index)| self.links[event.index()].as_allocation() != Some(*index))
+            .map(|&(_, index)| index);
+        own.chain(beside)
+    }
+
     /// Adds an allocation that begins at this moment.
     #[inline(always)]
     fn open(&self, counters: &mut Counters, index: AllocIdx, now: Moment) {
@@ -266,21 +284,8 @@ impl Timeline {
         let start =
             kept.checked_sub(1).and_then(|before| self.live_sets.get(before)).map_or(0, |(_, end)| *end);
         let earlier = self.live.get(start..end).unwrap_or_default().iter().copied();
-        let rows = moment.0 as usize..(at.0 as usize).min(source.links.len());
-        let since = rows.filter_map(|row| {
-            let index = source.links[row].as_allocation()?;
-            (source.allocations.opened[index.index()].0 as usize == row + 1).then_some(index)
-        });
-        // What begins at an event that is another's.
-        let lost = |moment: Moment| source.lost_ends.partition_point(|(event, _)| event.0 < moment.0);
-        let beside = source.lost_ends.get(lost(moment)..lost(at)).unwrap_or_default().iter();
-        let beside = beside
-            .filter(|(event, index)| source.allocations.opened[index.index()] == Moment::after(*event))
-            .filter(|(event, index)| source.links[event.index()].as_allocation() != Some(*index))
-            .map(|&(_, index)| index);
         earlier
-            .chain(since)
-            .chain(beside)
+            .chain(source.opened_between(moment, at))
             .filter(|index| at < source.allocations.closed[index.index()])
             .collect()
     }

@@ -8,6 +8,7 @@ mod cache;
 mod find;
 mod open;
 mod profile;
+mod side;
 
 pub use cache::Cache;
 pub use find::{Input, find};

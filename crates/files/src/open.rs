@@ -14,7 +14,7 @@ use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
 use crate::cache::{Cache, Fingerprint};
 use crate::find::Input;
-use crate::profile;
+use crate::{profile, side};
 
 /// Small enough to stay in the processor's cache between reading and parsing.
 pub(crate) const CHUNK: usize = 1 << 19;
@@ -152,7 +152,8 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         progress.advance(bytes);
         return Ok(Opened { from_cache: true, ..opened(input, bytes, snapshot, None) });
     }
-    let (snapshot, bytes) = read_file(file, bytes, &input.path, progress)?;
+    let (mut snapshot, bytes) = read_file(file, bytes, &input.path, progress)?;
+    side::add(&mut snapshot, &input.path);
     Ok(opened(input, bytes, snapshot, cache.cloned().zip(fingerprint)))
 }
 

@@ -109,7 +109,13 @@ impl Reading<'_> {
         let used = |part: AscendPart| {
             matches!(part, AscendPart::Database | AscendPart::ModuleMemory | AscendPart::Info)
         };
-        self.finish(files.iter().filter(|(part, _)| used(*part)))
+        let snapshot = self.finish(files.iter().filter(|(part, _)| used(*part)))?;
+        // A database without call chains may lie beside a trace that has them.
+        if !snapshot.has.stacks && files.iter().any(|(part, _)| *part == AscendPart::TraceView) {
+            return self
+                .finish(files.iter().filter(|(part, _)| used(*part) || *part == AscendPart::TraceView));
+        }
+        Ok(snapshot)
     }
 
     fn finish<'f>(

@@ -103,7 +103,12 @@ fn the_database_comes_first_and_the_tables_take_its_place() {
     let output = folder.join("ASCEND_PROFILER_OUTPUT");
     let database = output.join("ascend_pytorch_profiler_0.db");
     let opened = || open(&find(std::slice::from_ref(&folder)).0[0], None, &());
-    assert_eq!(opened().unwrap().snapshot.format, "Ascend profile, SQLite");
+    let first = opened().unwrap().snapshot;
+    assert_eq!(
+        (first.format.as_str(), first.has.stacks),
+        ("Ascend profile, SQLite", true),
+        "stacks of the trace"
+    );
 
     // The writer was killed: pages of the database are still in its log.
     let log = output.join("ascend_pytorch_profiler_0.db-wal");

@@ -12,4 +12,6 @@ pub mod naming;
 mod read;
 
 pub use model::*;
-pub use read::{AscendPart, AscendProfile, PROBE_BYTES, ReadError, Reader, looks_like_snapshot};
+pub use read::{
+    AscendPart, AscendProfile, PROBE_BYTES, ReadError, Reader, add_memory_usage, looks_like_snapshot,
+};

@@ -47,8 +47,40 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     told.map(|oom| one(case, oom)).collect()
 }
 
+/// Of a profile, which does not show what was free and where.
+fn without_map(case: &Case<'_>, oom: &Oom) -> Finding {
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let at = Moment::after(oom.event);
+    let in_use = super::signed(replay.counters(at).active);
+    let stack = snapshot.events(replay.device()).get(oom.event.index()).stack;
+    let event = count(oom.event.0);
+    Finding {
+        kind: Kind::OutOfMemory,
+        severity: Severity::High,
+        bytes: oom.requested,
+        when: (at, at),
+        site: Site {
+            stack: Some(stack).filter(|stack| *stack != StackId::ABSENT),
+            line: case.line(user_frame(snapshot, stack)),
+            ..Site::default()
+        },
+        what: format!(
+            "out of memory at event {event}: {} asked while {} were in use; what was free is not in this file",
+            bytes(oom.requested),
+            bytes(in_use)
+        ),
+        evidence: Vec::new(),
+        advice: "Record a snapshot to see why: torch.cuda.memory._record_memory_history()".into(),
+    }
+    .with("asked", Amount::Bytes(oom.requested))
+    .with("in use", Amount::Bytes(in_use))
+}
+
 fn one(case: &Case<'_>, oom: &Oom) -> Finding {
     let Case { snapshot, replay, bytes, .. } = *case;
+    if !snapshot.has.addresses {
+        return without_map(case, oom);
+    }
     let at = Moment::after(oom.event);
     let state = replay.state(at);
     let event = snapshot.events(replay.device()).get(oom.event.index());

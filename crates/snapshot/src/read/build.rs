@@ -6,7 +6,9 @@ use super::objects::{Items, Objects, Run};
 use super::oddities::Oddity;
 use super::rows::{NO_ADDR, RawSegment, Tables};
 use super::value::{RowKind, Value};
-use crate::model::{Annotation, BlockTable, DeviceId, EventTable, Settings, Snapshot, StrId, Trace};
+use crate::model::{
+    Action, Annotation, BlockTable, DeviceId, EventTable, Outside, Settings, Snapshot, StrId, Trace,
+};
 
 /// So many unknown keys are named; more only if somebody means to fill the screen.
 const MAX_UNKNOWN_KEYS: usize = 32;
@@ -186,9 +188,24 @@ impl Build<'_> {
     fn finish(mut self) -> Snapshot {
         self.gather_events();
         self.gather_blocks();
+        self.workspaces();
         let Self { tables, mut snapshot, .. } = self;
         let traces = std::mem::take(&mut snapshot.traces);
         tables.into_snapshot(traces, snapshot)
+    }
+
+    /// An NPU writes its workspaces in front of the trace, as they were at the end. They are a part of what is
+    /// reserved, all the time, that no allocation is in.
+    fn workspaces(&mut self) {
+        let name = self.tables.strings.intern(b"workspace");
+        for Trace { device, events, .. } in &self.snapshot.traces {
+            let prologue = |row: &usize| events.get(3 * row).action == Action::WorkspaceSnapshot;
+            for row in (0..).take_while(prologue) {
+                let bytes = events.get(3 * row).size;
+                let time_us = EventTable::NO_TIME;
+                self.snapshot.outside.push(Outside { device: *device, name, time_us, bytes, peak: bytes });
+            }
+        }
     }
 
     /// Gives each device its part of the event table. Nearly always the parts follow each other in

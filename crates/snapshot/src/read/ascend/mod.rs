@@ -9,6 +9,7 @@ mod columns;
 mod database;
 mod stacks;
 mod text;
+mod usage;
 
 use super::ReadError;
 use super::decimal::integer;
@@ -21,6 +22,7 @@ use super::trace::{Slice, TraceSink};
 use crate::model::{Damage, Snapshot, StrId, Total};
 use columns::{MEMORY_RECORD, MODULE_MEMORY, OPERATOR_MEMORY};
 use text::CsvTable;
+pub use usage::add_memory_usage;
 
 /// Which file of a profile bytes belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

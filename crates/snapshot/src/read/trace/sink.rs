@@ -240,8 +240,8 @@ impl Sink for TraceSink {
         match std::mem::take(&mut self.key) {
             Key::Phase => self.event.is_slice = text == b"X",
             Key::Category => self.event.kind = kind(text),
-            Key::Name => self.name = text.to_owned(),
-            Key::CallStack => self.call_stack = text.to_owned(),
+            Key::Name => text.clone_into(&mut self.name),
+            Key::CallStack => text.clone_into(&mut self.call_stack),
             Key::Process => self.event.pid = self.id(text),
             Key::Thread => self.event.tid = self.id(text),
             // Ascend writes times as strings.

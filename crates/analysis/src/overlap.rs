@@ -1,0 +1,89 @@
+//! What lived at the same time: at a moment, or at any time between two, by operator or by stack.
+
+use hashbrown::HashMap;
+use vramscope_snapshot::{Snapshot, StackId};
+
+use crate::allocations::{AllocIdx, Allocation, Moment};
+use crate::compare::Line;
+use crate::frames::user_frame;
+use crate::replay::Replay;
+
+/// What allocations are put together by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GroupBy {
+    /// The operator of the framework, where the file names it; else the innermost frame.
+    Operator,
+    /// The user's own line.
+    Line,
+    /// The whole stack.
+    Stack,
+}
+
+/// Allocations of one operator, line or stack that lived at the same time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// What they have in common; empty where the file does not say.
+    pub name: String,
+    /// Bytes requested by all of them. Over a stretch not all of them lived at once.
+    pub bytes: u64,
+    /// The allocations, largest first.
+    pub allocations: Vec<AllocIdx>,
+}
+
+/// The operator at the top of a stack: `aten::mm`. The innermost frame where no operator is named.
+pub fn operator(snapshot: &Snapshot, stack: StackId) -> Option<String> {
+    let is_operator =
+        |name: &str, file: &str| file.is_empty() && name.contains("::") && !name.contains(['(', '<', ' ']);
+    let mut frames = snapshot.frames(stack);
+    let named = frames.find(|frame| is_operator(snapshot.text(frame.name), snapshot.text(frame.file)));
+    let frame = named.or_else(|| snapshot.frames(stack).next())?;
+    Some(Line::new(snapshot, frame).short())
+}
+
+/// The allocations that live at any moment from one to another, both included, in groups: those with most
+/// bytes first. `keep` says which allocations count.
+pub fn overlap(
+    snapshot: &Snapshot,
+    replay: &Replay,
+    (from, to): (Moment, Moment),
+    by: GroupBy,
+    keep: impl Fn(&Allocation) -> bool,
+) -> Vec<Overlap> {
+    let name = |stack: StackId| match by {
+        GroupBy::Operator => operator(snapshot, stack).unwrap_or_default(),
+        GroupBy::Line => {
+            user_frame(snapshot, stack).map(|frame| Line::new(snapshot, frame).short()).unwrap_or_default()
+        }
+        GroupBy::Stack => {
+            let frames = snapshot.frames(stack).map(|frame| Line::new(snapshot, frame).short());
+            frames.collect::<Vec<_>>().join(" ← ")
+        }
+    };
+    // Many allocations share a stack, so names are made once.
+    let mut names: HashMap<StackId, usize> = HashMap::new();
+    let mut groups: Vec<Overlap> = Vec::new();
+    let mut by_name: HashMap<String, usize> = HashMap::new();
+    for index in replay.overlapping(from, to) {
+        let allocation = replay.allocation(index);
+        if !keep(&allocation) {
+            continue;
+        }
+        let group = *names.entry(allocation.stack).or_insert_with(|| {
+            let name = name(allocation.stack);
+            *by_name.entry(name.clone()).or_insert_with(|| {
+                groups.push(Overlap { name, bytes: 0, allocations: Vec::new() });
+                groups.len() - 1
+            })
+        });
+        if let Some(group) = groups.get_mut(group) {
+            group.bytes = group.bytes.saturating_add(allocation.requested);
+            group.allocations.push(index);
+        }
+    }
+    let size = |index: &AllocIdx| replay.allocation(*index).requested;
+    for group in &mut groups {
+        group.allocations.sort_by_key(|index| (std::cmp::Reverse(size(index)), *index));
+    }
+    groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    groups
+}
