@@ -12,6 +12,7 @@ use crate::diff::Limit;
 use crate::filter::FilterArgs;
 use crate::insights::SeverityArg;
 use crate::moment::{GRAMMAR, MomentSpec, Place};
+use crate::overlap::OverlapArgs;
 use crate::pools::PoolsArgs;
 use crate::shapes::ShapesArgs;
 use crate::style::{ColorChoice, Units};
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Phases(Box<PhasesArgs>),
     Fragmentation(Box<FragmentationArgs>),
     Segments(Box<SegmentsArgs>),
+    Overlap(Box<OverlapArgs>),
     Pools(Box<PoolsArgs>),
     Categories(Box<CategoriesArgs>),
     Shapes(ShapesArgs),

@@ -58,12 +58,13 @@ struct At<'a> {
     requested: i64,
     allocated: i64,
     active: i64,
-    reserved: i64,
+    /// None where the file does not say.
+    reserved: Option<i64>,
     live_count: usize,
     shown_count: usize,
-    largest_hole: u64,
+    largest_hole: Option<u64>,
     /// Reserved minus requested, by cause.
-    gap: GapJson,
+    gap: Option<GapJson>,
     verdict: &'static str,
     estimated_bytes: u64,
     /// Written one by one: stacks repeated for every allocation can be far larger than the file.
@@ -118,10 +119,10 @@ impl Report<'_> {
             requested: counters.requested,
             allocated: counters.allocated,
             active: counters.active,
-            reserved: counters.reserved,
+            reserved: self.reserved(),
             live_count: self.state.live.len(),
             shown_count: self.kept().len(),
-            largest_hole: self.state.largest_hole(),
+            largest_hole: self.largest_hole(),
             gap: self.gap(),
             verdict: self.replay.verdict().status.name(),
             estimated_bytes: self.replay.verdict().estimated_bytes,
@@ -129,8 +130,16 @@ impl Report<'_> {
         }
     }
 
-    fn gap(&self) -> GapJson {
-        gap(self.snapshot, self.replay, &self.state).into()
+    fn gap(&self) -> Option<GapJson> {
+        self.reserved().map(|_| gap(self.snapshot, self.replay, &self.state).into())
+    }
+
+    fn reserved(&self) -> Option<i64> {
+        self.snapshot.has_reserved(self.replay.device()).then_some(self.state.counters.reserved)
+    }
+
+    fn largest_hole(&self) -> Option<u64> {
+        self.snapshot.has.addresses.then(|| self.state.largest_hole())
     }
 
     fn live(&self, allocation: &Allocation) -> Live<'_> {
@@ -149,19 +158,24 @@ impl Report<'_> {
 
     fn print_totals(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let device = self.replay.device();
-        writeln!(out, "device {device} {}", text::when(self.events, self.state.at.event()))?;
+        let device = self.snapshot.device_name(device);
+        writeln!(out, "{device} {}", text::when(self.events, self.state.at.event()))?;
         if let Some(verdict) = self.subject.verdict() {
             writeln!(out, "  {verdict}")?;
         }
         writeln!(out)?;
         let counters = self.state.counters;
         for (label, bytes) in [
-            ("requested", counters.requested),
-            ("allocated", counters.allocated),
-            ("active", counters.active),
-            ("reserved", counters.reserved),
-            ("largest hole", self.state.largest_hole() as i64),
+            ("requested", Some(counters.requested)),
+            ("allocated", Some(counters.allocated)),
+            ("active", Some(counters.active)),
+            ("reserved", self.reserved()),
+            ("largest hole", self.largest_hole().map(|bytes| bytes as i64)),
         ] {
+            let Some(bytes) = bytes else {
+                writeln!(out, "  {label:12}  not in this file")?;
+                continue;
+            };
             writeln!(
                 out,
                 "  {label:12}{:>12}  {:>18} bytes",
@@ -169,8 +183,9 @@ impl Report<'_> {
                 text::count(bytes.max(0) as u64)
             )?;
         }
-        let gap = self.gap();
-        if gap.total > 0 {
+        if let Some(gap) = self.gap()
+            && gap.total > 0
+        {
             let gap = format!("  gap {}: {}", text::bytes(gap.total), gap.in_words());
             writeln!(out, "\n{}", text::wrapped(&gap, 4))?;
         }

@@ -244,7 +244,7 @@ struct CountersOf {
     requested: i64,
     allocated: i64,
     active: i64,
-    reserved: i64,
+    reserved: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -282,19 +282,19 @@ fn json(
     exceeded: &[String],
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let counters = |[requested, allocated, active, reserved]: [i64; 4]| CountersOf {
+    let counters = |subject: &Subject, [requested, allocated, active, reserved]: [i64; 4]| CountersOf {
         requested,
         allocated,
         active,
-        reserved,
+        reserved: subject.has_reserved().then_some(reserved),
     };
     let side = |subject: &Subject, moment: Moment, requested: i64, totals: &Totals| Side {
         path: subject.opened.path.display().to_string(),
         device: subject.replay().device().0,
         event: moment.event().map(|event| event.0),
         requested,
-        peak: counters(totals.peak),
-        end: counters(totals.end),
+        peak: counters(subject, totals.peak),
+        end: counters(subject, totals.end),
     };
     let report = Report {
         schema: "vramscope/diff/1",

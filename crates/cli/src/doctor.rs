@@ -101,6 +101,14 @@ fn history(subject: &Subject) -> Check {
              torch.cuda.memory._record_memory_history(enabled=\"all\")"
         }
     };
+    // A profile has no knobs of the recorder, and its totals give the level all the same.
+    let advice = match (subject.snapshot().has.addresses, verdict.status) {
+        (false, Status::LateStart | Status::EventsSkipped) => {
+            "The level is that of the file's totals. What makes it up from the first byte on is in a snapshot:\n\
+             torch.cuda.memory._record_memory_history()"
+        }
+        _ => advice,
+    };
     let mut check = Check::bad(what, advice);
     check.notes.clone_from(&verdict.notes);
     check
@@ -136,6 +144,14 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
     }
     let share = |part: usize| format!("{:.0}%", part as f64 / allocs as f64 * 100.0);
     let mut checks = Vec::new();
+    if !subject.snapshot().has.stacks {
+        let named = share(allocs - absent - empty);
+        checks.push(Check::bad(
+            format!("Python stacks are not in this file; {named} of the allocations name their operator"),
+            "Profile with stacks:\ntorch.profiler.profile(profile_memory=True, with_stack=True)",
+        ));
+        return checks;
+    }
     if absent == allocs {
         checks.push(Check::bad(
             "no allocation has a stack: recorded with context=None or context=\"state\"",

@@ -121,6 +121,20 @@ impl Subject {
         Self::new(opened, filter)
     }
 
+    /// Opens one file that must have a map of memory: where segments and blocks lie.
+    pub(crate) fn open_map(source: &Source) -> anyhow::Result<Self> {
+        let subject = Self::open(source)?;
+        if !subject.snapshot().has.addresses {
+            bail!(
+                "{}: segments, holes and pools are not in this file ({}): it lists blocks and totals. A snapshot has them: \
+                 torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")",
+                source.path.display(),
+                subject.snapshot().format
+            );
+        }
+        Ok(subject)
+    }
+
     /// Takes an opened file, shows its warnings and chooses the device.
     pub(crate) fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Self> {
         for warning in text::warnings(&opened.snapshot) {
@@ -151,6 +165,11 @@ impl Subject {
 
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.opened.snapshot
+    }
+
+    /// Whether the file tells how much is held from the driver.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.snapshot().has_reserved(self.replay().device())
     }
 
     pub(crate) fn replay(&self) -> &Replay {

@@ -17,7 +17,7 @@ use crate::text;
 const SEGMENTS: usize = 8;
 
 pub(crate) fn run(args: &FragmentationArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.source)?;
+    let subject = Subject::open_map(&args.source)?;
     let found = fragmentation(subject.replay(), subject.range(), args.samples.max(1), args.request);
     if args.source.output.json {
         let report = Report {

@@ -16,6 +16,7 @@ mod insights;
 mod many;
 mod moment;
 mod output;
+mod overlap;
 mod phases;
 mod pools;
 mod progress;
@@ -69,6 +70,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Fragmentation(args) => fragmentation::run(args, out),
         Command::Ranks(ranks) => ranks::run(ranks, out),
         Command::Segments(segments) => segments::run(segments, out),
+        Command::Overlap(overlap) => overlap::run(overlap, out),
         Command::Pools(pools) => pools::run(pools, out),
         Command::Categories(categories) => categories::run(categories, out),
         Command::Shapes(shapes) => shapes::run(shapes, out),

@@ -34,7 +34,7 @@ pub(crate) struct PoolsArgs {
 }
 
 pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.source)?;
+    let subject = Subject::open_map(&args.source)?;
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
     let at = subject.moment(&args.at)?;
     let pools = Pools::all(snapshot, replay);

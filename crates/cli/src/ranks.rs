@@ -63,9 +63,12 @@ struct Rank {
     device: i32,
     peak: i64,
     end: i64,
-    reserved_peak: i64,
+    /// What the process was for.
+    role: Option<String>,
+    /// None where the file does not say.
+    reserved_peak: Option<i64>,
     /// Reserved minus requested at the peak of requested.
-    gap: i64,
+    gap: Option<i64>,
     oom: usize,
     verdict: &'static str,
     #[serde(skip)]
@@ -121,8 +124,9 @@ impl Rank {
             device: replay.device().0,
             peak: digest.peak,
             end: digest.end,
-            reserved_peak: subject.peak(Counter::Reserved).bytes,
-            gap: digest.gap,
+            role: name.role.clone(),
+            reserved_peak: subject.has_reserved().then(|| subject.peak(Counter::Reserved).bytes),
+            gap: subject.has_reserved().then_some(digest.gap),
             oom: replay
                 .ooms()
                 .iter()
@@ -181,7 +185,9 @@ impl<'a> Compared<'a> {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let Some(first) = self.ranks.first() else { return Ok(()) };
         let folder = Path::new(&first.path).parent().unwrap_or(Path::new(""));
-        writeln!(out, "{}", style::paint(Role::Strong, &text::printable(&folder.display().to_string())))?;
+        let role = first.role.as_ref().map_or_else(String::new, |role| format!(" · {role}"));
+        let heading = text::printable(&format!("{}{role}", folder.display()));
+        writeln!(out, "{}", style::paint(Role::Strong, &heading))?;
         let heading = format!(
             "  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  {:14}",
             "rank", "peak", "end", "reserved", "gap", "oom", "verdict"
@@ -198,8 +204,8 @@ impl<'a> Compared<'a> {
                 rank.rank.map_or_else(|| "–".into(), |rank| rank.to_string()),
                 text::bytes(rank.peak),
                 text::bytes(rank.end),
-                text::bytes(rank.reserved_peak),
-                text::bytes(rank.gap),
+                rank.reserved_peak.map_or_else(|| "–".into(), text::bytes),
+                rank.gap.map_or_else(|| "–".into(), text::bytes),
                 rank.oom,
                 rank.verdict,
                 style::paint(Role::Chart, &bar),

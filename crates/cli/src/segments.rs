@@ -17,7 +17,7 @@ use crate::text;
 const FILL: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 pub(crate) fn run(args: &SegmentsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.source)?;
+    let subject = Subject::open_map(&args.source)?;
     let state = subject.replay().state(subject.moment(&args.at)?);
     let mut segments = segments(&subject, &state);
     let pools = pools(&segments);

@@ -7,6 +7,11 @@ pub(crate) use crate::style::bytes;
 use vramscope_analysis::{Line, Status, user_frame};
 use vramscope_snapshot::{EventIdx, EventTable, Frame, Snapshot, StackId};
 
+/// Bytes, where the file has them.
+pub(crate) fn stated(n: Option<i64>) -> String {
+    n.map_or_else(|| "not in file".into(), bytes)
+}
+
 /// `1 event`, `2 events`.
 pub(crate) fn plural(n: usize, word: &str) -> String {
     format!("{} {word}{}", count(n as u64), if n == 1 { "" } else { "s" })
@@ -24,10 +29,16 @@ pub(crate) const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '
 /// Where in the program: the innermost line of the user's own, e.g. `train.py:88 forward`.
 pub(crate) fn place(snapshot: &Snapshot, stack: StackId) -> String {
     let Some(frame) = user_frame(snapshot, stack) else {
+        if !snapshot.has.addresses {
+            return NOT_NAMED.to_owned();
+        }
         return if stack == StackId::EMPTY { "(no Python frame)" } else { "(no stack recorded)" }.to_owned();
     };
     self::frame(snapshot, frame)
 }
+
+/// What a profile's totals count and none of its rows names.
+pub(crate) const NOT_NAMED: &str = "(not named in this file)";
 
 /// A line that was taken out of its file.
 pub(crate) fn line(line: Option<&Line>) -> String {

@@ -594,3 +594,48 @@ fn shapes_explain_sizes() {
     assert!(failure(&["shapes", "1", "--dims", "hiden=4"]).contains("no dimension is called \"hiden\""));
     assert!(failure(&["shapes", "1"]).contains("--dims"));
 }
+
+/// The totals of the profile's own columns: 12 512 MiB and 10 KiB at the peak, 13 024 MiB reserved.
+#[test]
+fn a_profile_has_the_level_of_its_totals() {
+    let inputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inputs");
+    let folder = inputs.join("ascend/actor_update/worker0_4100_20261115064500000_ascend_pt");
+    let folder = folder.to_str().unwrap();
+    let file = &json(&["summary", folder])["files"][0];
+    assert_eq!((&file["rank"], &file["role"]), (&0.into(), &"actor_update".into()));
+    let device = &file["devices"][0];
+    assert_eq!(device["name"], "NPU 0");
+    assert_eq!(device["peak"]["allocated"]["bytes"], 12_512_i64 * (1 << 20) + 10_240);
+    assert_eq!(device["peak"]["reserved"]["bytes"], 13_024_i64 * (1 << 20));
+    let overlap = json(&["overlap", folder, "--at", "peak:allocated"]);
+    let group = &overlap["groups"][1];
+    assert_eq!((&group["name"], &group["count"]), (&"aten::mul".into(), &2.into()));
+    // The row of the table: 1790000000000200.500 to 1790000000000250.700 µs.
+    let times: Vec<_> =
+        group["allocations"].as_array().unwrap().iter().map(|life| life["start_ns"].as_i64()).collect();
+    assert_eq!(times, [Some(1_790_000_000_000_200_500), Some(1_790_000_000_000_240_000)]);
+    assert_eq!(group["allocations"][0]["end_ns"].as_i64(), Some(1_790_000_000_000_250_700));
+}
+
+#[test]
+fn what_is_not_in_a_file_is_not_zero() {
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inputs/kineto/t.json.xz");
+    let trace = trace.to_str().unwrap();
+    let device = json(&["summary", trace])["files"][0]["devices"][0].clone();
+    assert!(
+        device["peak"]["reserved"].is_null()
+            && device["gap_at_peak"].is_null()
+            && device["segments"].is_null()
+    );
+    let at = text(&vramscope(&["at", trace, "--peak"]).stdout);
+    assert!(
+        at.contains("reserved      not in this file") && at.contains("largest hole  not in this file"),
+        "{at}"
+    );
+    for verb in ["segments", "pools", "fragmentation"] {
+        let output = vramscope(&[verb, trace]);
+        assert_eq!(output.status.code(), Some(2), "{verb}");
+        let error = text(&output.stderr);
+        assert!(error.contains("are not in this file (xz, Kineto trace)"), "{verb}: {error}");
+    }
+}

@@ -70,3 +70,26 @@ fn every_verb_keeps_to_its_schema() {
     }
     check("summary", &["summary", &recording("oom.pickle"), "--min-size", "1MiB", "--until", "oom"]);
 }
+
+/// What a file does not have is null, and still as the schemas say.
+#[test]
+fn other_inputs_keep_to_the_schemas() {
+    let inputs = root().join("testdata/inputs");
+    let profile = "ascend/actor_update/worker0_4100_20261115064500000_ascend_pt";
+    let names = ["kineto/t.json.xz", "kineto/mt.json.gz", "kineto/mt.raw.json.gz", profile];
+    for name in names.map(|name| inputs.join(name).to_str().unwrap().to_owned()) {
+        for verb in
+            ["summary", "insights", "tree", "doctor", "phases", "overlap", "events", "categories", "ranks"]
+        {
+            check(verb, &[verb, &name]);
+        }
+        check("at", &["at", &name, "--peak", "--limit", "4"]);
+        check("top", &["top", &name, "--limit", "4"]);
+        check("diff", &["diff", &name, &name]);
+        check(
+            "overlap",
+            &["overlap", &name, "--at", "start", "--to", "end", "--by", "stack", "--limit", "3"],
+        );
+    }
+    check("overlap", &["overlap", &recording("oom.pickle"), "--at", "oom"]);
+}

@@ -21,13 +21,16 @@ pub(super) fn write(subject: &Subject, out: &mut dyn Write) -> anyhow::Result<()
     let mut entries = Entries { out, any: false };
     entries.begin()?;
     entries.add(
-        &json!({"ph": "M", "pid": pid, "name": "process_name", "args": {"name": format!("device {pid}")}}),
+        &json!({"ph": "M", "pid": pid, "name": "process_name", "args": {"name": snapshot.device_name(replay.device())}}),
     )?;
     let rows = from.0 as usize..to.0 as usize;
     for (row, after) in rows.clone().zip(replay.all_counters().skip(rows.start)) {
-        entries.add(&json!({"ph": "C", "pid": pid, "name": "memory", "ts": time(row), "args": {
-            "requested": after.requested, "allocated": after.allocated, "active": after.active,
-            "reserved": after.reserved}}))?;
+        let mut levels =
+            json!({"requested": after.requested, "allocated": after.allocated, "active": after.active});
+        if subject.has_reserved() {
+            levels["reserved"] = after.reserved.into();
+        }
+        entries.add(&json!({"ph": "C", "pid": pid, "name": "memory", "ts": time(row), "args": levels}))?;
     }
     for span in spans(snapshot, replay.device()) {
         let end = span.end_us.unwrap_or_else(|| at(replay.end()));

@@ -160,7 +160,8 @@ fn events(subject: &Subject) -> impl Iterator<Item = Columns> + '_ {
         columns.push(("requested", i64s(kept.iter().map(|(_, after)| after.requested))));
         columns.push(("allocated", i64s(kept.iter().map(|(_, after)| after.allocated))));
         columns.push(("active", i64s(kept.iter().map(|(_, after)| after.active))));
-        columns.push(("reserved", i64s(kept.iter().map(|(_, after)| after.reserved))));
+        let reserved = |after: i64| subject.has_reserved().then_some(after);
+        columns.push(("reserved", maybe_i64s(kept.iter().map(|(_, after)| reserved(after.reserved)))));
         let meta = |event: vramscope_snapshot::Event| snapshot.meta(event.meta);
         columns
             .push(("compile_context", texts(each().map(|event| snapshot.text(meta(event).compile_context)))));

@@ -69,7 +69,8 @@ pub(super) fn chart(subject: &Subject, columns: usize) -> Option<Chart> {
     let legend = if replay.ooms().is_empty() { "▲ peak" } else { "▲ peak  ✗ out of memory" };
     let mut lines: Vec<String> = curve.collect();
     lines.push(format!("{:>LABEL$} {}", "", style::paint(Role::Warning, marks)));
-    let axis = format!("{}   █ requested  · reserved  {legend}", extent(subject, from, to));
+    let reserved = if subject.has_reserved() { "· reserved  " } else { "" };
+    let axis = format!("{}   █ requested  {reserved}{legend}", extent(subject, from, to));
     lines.push(format!("{:>LABEL$} {}", "", style::paint(Role::Dim, &axis)));
     Some(Chart { lines })
 }

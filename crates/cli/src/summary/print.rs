@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use vramscope_analysis::{Severity, Status};
-use vramscope_snapshot::DeviceId;
 
 use super::report::{CountersJson, Device, File, PeakJson, Peaks, PhaseJson, RestJson};
 use crate::finding;
@@ -25,6 +24,9 @@ impl File {
         if let (Some(kind), Some(rank)) = (self.rank_kind, self.rank) {
             write!(out, " · {kind} {rank}")?;
         }
+        if let Some(role) = &self.role {
+            write!(out, " · {}", text::printable(role))?;
+        }
         if let Some(step) = self.step {
             write!(out, " · step {step}")?;
         }
@@ -40,19 +42,17 @@ impl File {
 
 impl Device {
     fn print(&self, path: &str, out: &mut dyn Write) -> std::io::Result<()> {
-        let name = if self.device == DeviceId::HOST.0 {
-            "host memory".into()
-        } else {
-            format!("device {}", self.device)
-        };
-        writeln!(
+        write!(
             out,
-            "{name} · {} · {} · {} · {}",
+            "{} · {} · {}",
+            self.name,
             text::plural(self.events, "event"),
             text::plural(self.allocations, "allocation"),
-            text::plural(self.segments, "segment"),
-            text::plural(self.stacks, "stack"),
         )?;
+        if let Some(segments) = self.segments {
+            write!(out, " · {}", text::plural(segments, "segment"))?;
+        }
+        writeln!(out, " · {}", text::plural(self.stacks, "stack"))?;
         let role = if self.verdict.kind == Status::Exact { Role::Fine } else { Role::Warning };
         let verdict = text::sentence(self.verdict.kind, self.verdict.estimated_bytes);
         writeln!(out, "  {}", style::paint(role, &verdict))?;
@@ -66,6 +66,7 @@ impl Device {
         }
         self.print_lines(out)?;
         self.print_gap(out)?;
+        self.print_outside(out)?;
         self.print_phases(out)?;
         self.print_findings(path, out)
     }
@@ -76,11 +77,11 @@ impl Device {
         writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
         let row = |label: &str, counters: CountersJson| {
             let CountersJson { requested, allocated, active, reserved } = counters;
-            let cells =
-                [requested, allocated, active, reserved].map(|bytes| format!("{:>12}", text::bytes(bytes)));
+            let cells = [Some(requested), Some(allocated), Some(active), reserved];
+            let cells = cells.map(|bytes| format!("{:>12}", text::stated(bytes)));
             format!("  {label:8}{}", cells.concat())
         };
-        if self.start.reserved != 0 || self.start.requested != 0 {
+        if self.start.reserved.is_some_and(|bytes| bytes != 0) || self.start.requested != 0 {
             writeln!(out, "{}", row("start", self.start))?;
         }
         let Peaks { requested, allocated, active, reserved } = &self.peak;
@@ -88,7 +89,7 @@ impl Device {
             requested: requested.bytes,
             allocated: allocated.bytes,
             active: active.bytes,
-            reserved: reserved.bytes,
+            reserved: reserved.map(|reserved| reserved.bytes),
         };
         writeln!(out, "{}", style::paint(Role::Strong, &row("peak", peaks)))?;
         writeln!(out, "{}", row("end", self.end))?;
@@ -135,12 +136,29 @@ impl Device {
     }
 
     fn print_gap(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        if self.gap_at_peak.total <= 0 {
+        let Some(gap) = self.gap_at_peak.filter(|gap| gap.total > 0) else { return Ok(()) };
+        let total = text::bytes(gap.total);
+        writeln!(out, "\n  reserved but not requested at the peak: {total}")?;
+        writeln!(out, "    {}", text::wrapped(&gap.in_words(), 4))
+    }
+
+    fn print_outside(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.outside.is_empty() {
             return Ok(());
         }
-        let total = text::bytes(self.gap_at_peak.total);
-        writeln!(out, "\n  reserved but not requested at the peak: {total}")?;
-        writeln!(out, "    {}", text::wrapped(&self.gap_at_peak.in_words(), 4))
+        let shown = self.outside.iter().map(|outside| {
+            let name = text::printable(&outside.name);
+            match outside.peak > outside.bytes {
+                true => format!(
+                    "{name} {} (most {})",
+                    finding::bytes(outside.bytes),
+                    finding::bytes(outside.peak)
+                ),
+                false => format!("{name} {}", finding::bytes(outside.bytes)),
+            }
+        });
+        let shown = shown.collect::<Vec<_>>().join(" · ");
+        writeln!(out, "\n  beside the allocator, as the file lists it:\n    {}", text::wrapped(&shown, 4))
     }
 
     fn print_phases(&self, out: &mut dyn Write) -> std::io::Result<()> {

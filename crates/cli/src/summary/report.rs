@@ -1,6 +1,7 @@
 //! What a summary says of a file.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vramscope_analysis::{
@@ -29,6 +30,8 @@ pub(crate) struct File {
     pub(super) rank: Option<u64>,
     pub(super) rank_kind: Option<&'static str>,
     pub(super) step: Option<u64>,
+    /// What the process was for.
+    pub(super) role: Option<String>,
     oom: bool,
     group: String,
     from_cache: bool,
@@ -41,9 +44,11 @@ pub(crate) struct File {
 #[derive(Serialize)]
 pub(super) struct Device {
     pub(super) device: i32,
+    pub(super) name: String,
     pub(super) events: usize,
     pub(super) allocations: usize,
-    pub(super) segments: usize,
+    /// None where the file does not say.
+    pub(super) segments: Option<usize>,
     pub(super) stacks: usize,
     pub(super) verdict: VerdictJson,
     pub(super) start: CountersJson,
@@ -55,7 +60,9 @@ pub(super) struct Device {
     /// What was live at the peak, by the user's own line; with `rest` it adds up to the peak.
     pub(super) live_at_peak: Vec<LineJson>,
     pub(super) rest_at_peak: RestJson,
-    pub(super) gap_at_peak: GapJson,
+    pub(super) gap_at_peak: Option<GapJson>,
+    /// Memory that the framework's allocator does not manage, by who holds it: the last that is known.
+    pub(super) outside: Vec<OutsideJson>,
     pub(super) phases: Vec<PhaseJson>,
     findings: Vec<FindingJson>,
     #[serde(skip)]
@@ -122,6 +129,25 @@ impl GapJson {
     }
 }
 
+/// Memory that the framework's allocator does not manage.
+#[derive(Serialize)]
+pub(super) struct OutsideJson {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    pub(super) peak: u64,
+}
+
+/// Who else holds memory of a device: the last of each, and the most, in the order of their names.
+fn outside(snapshot: &Snapshot, device: DeviceId) -> Vec<OutsideJson> {
+    let mut by_name: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for outside in snapshot.outside.iter().filter(|outside| outside.device == device) {
+        let (last, peak) = by_name.entry(snapshot.text(outside.name)).or_default();
+        *last = outside.bytes;
+        *peak = outside.peak.max(*peak);
+    }
+    by_name.into_iter().map(|(name, (bytes, peak))| OutsideJson { name: name.into(), bytes, peak }).collect()
+}
+
 /// All spans of one name.
 #[derive(Serialize)]
 pub(super) struct PhaseJson {
@@ -148,12 +174,14 @@ pub(super) struct CountersJson {
     pub(super) requested: i64,
     pub(super) allocated: i64,
     pub(super) active: i64,
-    pub(super) reserved: i64,
+    /// None where the file does not say.
+    pub(super) reserved: Option<i64>,
 }
 
-impl From<Counters> for CountersJson {
-    fn from(counters: Counters) -> Self {
-        let Counters { requested, allocated, active, reserved } = counters;
+impl CountersJson {
+    fn new(subject: &Subject, at: Moment) -> Self {
+        let Counters { requested, allocated, active, reserved } = subject.replay().counters(at);
+        let reserved = subject.has_reserved().then_some(reserved);
         Self { requested, allocated, active, reserved }
     }
 }
@@ -163,7 +191,7 @@ pub(super) struct Peaks {
     pub(super) requested: PeakJson,
     pub(super) allocated: PeakJson,
     pub(super) active: PeakJson,
-    pub(super) reserved: PeakJson,
+    pub(super) reserved: Option<PeakJson>,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -202,6 +230,7 @@ impl File {
             rank: many::rank(&opened),
             rank_kind: opened.name.rank.map(|(kind, _)| kind.label()),
             step: opened.name.step,
+            role: opened.name.role.clone(),
             oom: opened.name.oom,
             group: opened.name.group.clone(),
             from_cache: opened.from_cache,
@@ -234,24 +263,26 @@ impl Device {
         found.retain(|finding| subject.keeps_finding(finding));
         Self {
             device: device.0,
+            name: snapshot.device_name(device),
             events: (to.0 - from.0) as usize,
             allocations: replay.allocations().len(),
-            segments: snapshot.segments_of(device).len(),
+            segments: snapshot.has.addresses.then(|| snapshot.segments_of(device).len()),
             stacks: stacks(snapshot, device),
             verdict: VerdictJson { status: status.name(), estimated_bytes, notes, kind: status },
-            start: replay.counters(from).into(),
-            end: replay.counters(to).into(),
+            start: CountersJson::new(subject, from),
+            end: CountersJson::new(subject, to),
             peak: Peaks {
                 requested: peak(Counter::Requested),
                 allocated: peak(Counter::Allocated),
                 active: peak(Counter::Active),
-                reserved: peak(Counter::Reserved),
+                reserved: subject.has_reserved().then(|| peak(Counter::Reserved)),
             },
             kept_peak: subject.leaves_out_allocations().then(|| PeakJson::new(events, kept_peak)),
             oom: ooms(subject),
             live_at_peak,
             rest_at_peak,
-            gap_at_peak: gap(snapshot, replay, &peak_state).into(),
+            gap_at_peak: subject.has_reserved().then(|| gap(snapshot, replay, &peak_state).into()),
+            outside: outside(snapshot, device),
             phases: phase_rows(subject, &spans),
             findings: found.iter().map(|finding| FindingJson::new(Some(snapshot), finding)).collect(),
             found,
@@ -283,7 +314,10 @@ fn ooms(subject: &Subject) -> Vec<OomJson> {
 /// Live bytes by the user's own line, heaviest first, and what is left out.
 fn lines(snapshot: &Snapshot, weights: &[Weight]) -> (Vec<LineJson>, RestJson) {
     let line = |(line, sum): (Option<Line>, Sum)| {
-        let label = text::line(line.as_ref());
+        let label = match &line {
+            None if !snapshot.has.addresses => text::NOT_NAMED.to_owned(),
+            line => text::line(line.as_ref()),
+        };
         let Line { file, line, name } =
             line.unwrap_or(Line { file: String::new(), line: 0, name: String::new() });
         LineJson { name, file, line, bytes: sum.bytes, count: sum.count, label }
