@@ -7,7 +7,7 @@ use vramscope_analysis::{
     Counter, Counters, Moment, RankDigest, Replay, compare_ranks, fragmentation, insights, pending, phases,
     spans,
 };
-use vramscope_snapshot::{Damage, ReadError, Reader, Snapshot, ipc};
+use vramscope_snapshot::{AscendPart, AscendProfile, Damage, DeviceId, ReadError, Reader, Snapshot, ipc};
 
 /// Devices and moments that are looked at closely; a hostile file may have very many.
 const DEVICES: usize = 8;
@@ -64,6 +64,9 @@ pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
         let slow = read_bytewise(bytes);
         assert!(whole == slow, "fast and general path differ: {:?} or {:?}", brief(&whole), brief(&slow));
     }
+    if bytes.len() <= BYTEWISE && matches!(bytes.first(), Some(b'[' | b'{' | b'A'..=b'Z')) {
+        check_parts(bytes);
+    }
     let Ok(snapshot) = whole else { return false };
 
     let mut arrow = Vec::new();
@@ -107,6 +110,28 @@ fn check_questions(snapshot: &Snapshot, replay: &Replay) {
     let ranks = [digest(), digest(), digest()];
     let report = compare_ranks(&ranks);
     assert!(report.outliers.is_empty() && report.skew == 0, "a rank is like itself");
+}
+
+/// The bytes as each of the files that a profile has beside its rows.
+fn check_parts(bytes: &[u8]) {
+    let rows = b"Name,Size(KB),Allocation Time(us),Allocation Total Allocated(MB)\naten::mul,1,20,5\naten::mul,1,30,7\n";
+    let parts = [
+        AscendPart::TraceView,
+        AscendPart::Info,
+        AscendPart::MemoryRecord,
+        AscendPart::ModuleMemory,
+        AscendPart::Database,
+    ];
+    for part in parts {
+        let mut profile = AscendProfile::new();
+        profile.feed(AscendPart::OperatorMemory, rows);
+        profile.feed(part, bytes);
+        match profile.finish() {
+            Ok(snapshot) => check_replay(&Replay::new(&snapshot, DeviceId(0))),
+            // A database takes the place of the rows, and may be damaged; nothing else can spoil them.
+            Err(_) => assert!(part == AscendPart::Database, "the rows are lost for {part:?}"),
+        }
+    }
 }
 
 fn check_replay(replay: &Replay) {

@@ -349,3 +349,28 @@ fn a_damaged_page_is_named() {
     let error = read(&other).unwrap_err().to_string();
     assert!(error.contains("without the tables OP_MEMORY"), "{error}");
 }
+
+/// Who lived at the peak of the fixture: two blocks of aten::mul, one of aten::matmul, one of aten::empty_strided,
+/// and what was there before.
+#[test]
+fn what_overlaps_at_the_peak_by_operator() {
+    use vramscope_analysis::{GroupBy, overlap};
+    let snapshot = fixture();
+    let replay = Replay::new(&snapshot, DeviceId(0));
+    let groups = |from: u32, to: u32| -> Vec<(String, i64, usize)> {
+        let found = overlap(&snapshot, &replay, (Moment(from), Moment(to)), GroupBy::Operator, |_| true);
+        found.into_iter().map(|group| (group.name, group.bytes as i64, group.allocations.len())).collect()
+    };
+    let expected = [
+        ("", 12_000 * MIB, 1),
+        ("aten::mul", 256 * MIB + 1024, 2),
+        ("aten::matmul", 256 * MIB + 512, 1),
+        ("aten::empty_strided", 8704, 1),
+    ];
+    assert_eq!(groups(4, 4), expected.map(|(name, bytes, count)| (name.to_owned(), bytes, count)));
+    // From after the peak to the end of the next event but one: the blocks of mul are still there at its beginning.
+    let names: Vec<_> = groups(5, 8).into_iter().map(|(name, _, count)| (name, count)).collect();
+    let expected = [("", 1), ("aten::matmul", 1), ("aten::mul", 1), ("npu::npu_fusion_attention", 1)];
+    let expected = [&expected[..], &[("aten::empty_strided", 1), ("aten::add", 1)]].concat();
+    assert_eq!(names, expected.into_iter().map(|(name, count)| (name.to_owned(), count)).collect::<Vec<_>>());
+}

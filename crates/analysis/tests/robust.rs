@@ -96,6 +96,100 @@ fn damaged_recordings() {
     );
 }
 
+/// Traces, tables and databases of profilers, which have readers of their own.
+#[test]
+fn damaged_profiles() {
+    let _alone = alone();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/read");
+    let names = [
+        "kineto.json",
+        "trace_view.json",
+        "timeline.json",
+        "timeline.raw.json",
+        "operator_memory.csv",
+        "memory_record.csv",
+        "small_pages.db",
+    ];
+    let mut rng = Rng::new(8);
+    let mut intact = 0;
+    for name in names {
+        let bytes = std::fs::read(folder.join(name)).unwrap();
+        for case in 0..2500 {
+            let damaged = damage(&bytes, &mut rng);
+            intact += usize::from(check(&format!("{name} case {case}"), &damaged, case));
+        }
+    }
+    assert!(
+        intact > 5000,
+        "only {intact} damaged files gave something: the damage is too coarse to test much"
+    );
+}
+
+/// Files that are small and ask for much.
+#[test]
+fn hostile_profiles() {
+    let _alone = alone();
+    let memory = |at: usize| {
+        format!(
+            r#"{{"name":"[memory]","ts":{at},"args":{{"Bytes":1,"Addr":{at},"Device Type":{at},"Device Id":{at}}}}}"#
+        )
+    };
+    // Thousands of slices in each other, with an allocation in each: stacks that are longer and longer.
+    let depth = 4000;
+    let slice = |at: usize| {
+        format!(r#"{{"ph":"X","cat":"cpu_op","name":"f{at}","ts":{at},"dur":{}}}"#, 2 * (depth - at))
+    };
+    let nested: Vec<String> = (0..depth).flat_map(|at| [slice(at), memory(at)]).collect();
+    check("nested slices", format!("[{}]", nested.join(",")).as_bytes(), 1);
+    let devices: Vec<String> = (0..5000).map(memory).collect();
+    check("thousands of devices", format!("[{}]", devices.join(",")).as_bytes(), 2);
+    // Levels that rise at every row and fall by a little at every other.
+    let rows: Vec<String> = (0..5000).map(|row| format!("[0,{}]", 1000 * row - 999 * (row % 2))).collect();
+    let times: Vec<String> = (0..5000).map(|row: u32| row.to_string()).collect();
+    check("levels", format!("[[{}],[{}]]", times.join(","), rows.join(",")).as_bytes(), 3);
+    let header = "Name,Size(KB),Allocation Time(us),Allocation Total Allocated(MB)\n";
+    check("a row without an end", format!("{header}\"{}", "x,".repeat(1 << 20)).as_bytes(), 4);
+    check("cells without an end", format!("{header}{}", ",".repeat(1 << 16)).as_bytes(), 5);
+    check(
+        "numbers",
+        format!("{header}a,1e300,9999999999999999999,nan\nb,-1,-5,-5\nc,1,1,281474976710655\n").as_bytes(),
+        6,
+    );
+    // Totals that have nothing to do with the rows.
+    let rows: Vec<String> = (0..5000).map(|row| format!("a,1,{row},{}\n", row * 7919 % 1000)).collect();
+    check("totals", format!("{header}{}", rows.concat()).as_bytes(), 7);
+
+    // Every page of a database refers to one page: round in circles.
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/read");
+    let database = std::fs::read(folder.join("small_pages.db")).unwrap();
+    for target in 1..=(database.len() / 512) as u32 {
+        let mut circle = database.clone();
+        for page in 1..database.len() / 512 {
+            circle[page * 512..page * 512 + 12].copy_from_slice(&[
+                5,
+                0,
+                0,
+                0,
+                1,
+                1,
+                0,
+                0,
+                0,
+                0,
+                0,
+                target as u8,
+            ]);
+        }
+        check("a tree that refers to itself", &circle, 8);
+    }
+    // A text of 900 bytes that goes on in page after page for ever.
+    for page in 1..database.len() / 512 {
+        let mut circle = database.clone();
+        circle[page * 512..page * 512 + 4].copy_from_slice(&(page as u32 + 1).to_be_bytes());
+        check("a row that refers to itself", &circle, 9);
+    }
+}
+
 #[test]
 fn hostile_files() {
     let _alone = alone();
