@@ -7,9 +7,8 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use clap::{Subcommand, ValueEnum};
 
-use crate::generate;
 use crate::measure::{Measurement, Stage};
-use crate::tui;
+use crate::{generate, inputs, tui};
 
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
@@ -28,10 +27,20 @@ pub(crate) enum BenchCommand {
         /// Events of the generated snapshot
         #[arg(long, default_value_t = 10_000_000)]
         events: u64,
+    },
     /// The window without a screen, driven through a gesture: what a frame costs, how soon it is sharp
     View {
         /// A snapshot
         file: PathBuf,
+    },
+    /// A million rows of each other input, beside a plain scan of the same file
+    Inputs {
+        /// Rows of each file
+        #[arg(long, default_value_t = 1_000_000)]
+        rows: u64,
+        /// Runs of each; the best counts
+        #[arg(long, default_value_t = 3)]
+        runs: u32,
     },
     /// How the cost grows: synthetic files of more and more events
     Scale {
@@ -51,6 +60,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<()> {
                 ["run", "--release", "--quiet", "--package", "vramscope-viewer", "--example", "bench", "--"];
             crate::process::run(crate::process::cargo(&build).arg(file))
         }
+        BenchCommand::Inputs { rows, runs } => inputs::run(*rows, *runs),
         BenchCommand::Scale { events } => scale(events),
     }
 }
@@ -122,7 +132,7 @@ fn scale(events: &[u64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn in_own_process(stage: Stage, file: &Path, runs: u32) -> anyhow::Result<Measurement> {
+pub(crate) fn in_own_process(stage: Stage, file: &Path, runs: u32) -> anyhow::Result<Measurement> {
     let stage = stage.to_possible_value().context("a stage")?.get_name().to_owned();
     let output = Command::new(std::env::current_exe()?)
         .args(["measure", &stage])
@@ -151,6 +161,6 @@ print(json.dumps({'seconds': best, 'peak_bytes': used() - before, 'events': 0}))
     serde_json::from_slice(&output.stdout).ok()
 }
 
-fn mib(bytes: u64) -> f64 {
+pub(crate) fn mib(bytes: u64) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }

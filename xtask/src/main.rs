@@ -3,6 +3,7 @@
 mod bench;
 mod ci;
 mod generate;
+mod inputs;
 mod measure;
 mod process;
 mod tables;

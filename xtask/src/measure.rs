@@ -17,6 +17,8 @@ use crate::MEMORY;
 pub(crate) enum Stage {
     /// Stepping over the operations
     Walk,
+    /// Stepping over the tokens of CSV or JSON, or the bytes of a database
+    Scan,
     /// Bytes in memory into the model
     Read,
     /// A file until any question can be asked
@@ -45,6 +47,10 @@ pub(crate) fn run(stage: Stage, file: &Path, runs: u32) -> anyhow::Result<()> {
         Stage::Walk => {
             let bytes = fs::read(file)?;
             best(runs, || Ok(vramscope_pickle::walk(&bytes).map(drop)?))?
+        }
+        Stage::Scan => {
+            let bytes = fs::read(file)?;
+            best(runs, || scan(&bytes))?
         }
         Stage::Read => {
             let bytes = fs::read(file)?;
@@ -90,4 +96,28 @@ fn best(runs: u32, mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Resu
         best = best.min(began.elapsed());
     }
     Ok((best, MEMORY.max_allocated().saturating_sub(before) as u64))
+}
+
+/// As little as can be done with a file of a profile.
+fn scan(bytes: &[u8]) -> anyhow::Result<()> {
+    match bytes.first() {
+        Some(b'{' | b'[') => {
+            serde_json::from_slice::<serde::de::IgnoredAny>(bytes)?;
+        }
+        Some(b'S') => {
+            std::hint::black_box(bytes.iter().fold(0_u64, |sum, &byte| sum.wrapping_add(byte.into())));
+        }
+        _ => {
+            let mut reader = csv_core::Reader::new();
+            let (mut rest, mut out, mut ends) = (bytes, vec![0; 1 << 16], vec![0; 64]);
+            loop {
+                let (result, read, _, _) = reader.read_record(rest, &mut out, &mut ends);
+                rest = rest.get(read..).unwrap_or_default();
+                if matches!(result, csv_core::ReadRecordResult::End) {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
 }
