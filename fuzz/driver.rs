@@ -65,7 +65,7 @@ pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
         assert!(whole == slow, "fast and general path differ: {:?} or {:?}", brief(&whole), brief(&slow));
     }
     if bytes.len() <= BYTEWISE && matches!(bytes.first(), Some(b'[' | b'{' | b'A'..=b'Z')) {
-        check_parts(bytes);
+        check_files_of_a_profile(bytes);
     }
     let Ok(snapshot) = whole else { return false };
 
@@ -113,7 +113,7 @@ fn check_questions(snapshot: &Snapshot, replay: &Replay) {
 }
 
 /// The bytes as each of the files that a profile has beside its rows.
-fn check_parts(bytes: &[u8]) {
+fn check_files_of_a_profile(bytes: &[u8]) {
     let rows = b"Name,Size(KB),Allocation Time(us),Allocation Total Allocated(MB)\naten::mul,1,20,5\naten::mul,1,30,7\n";
     let parts = [
         AscendPart::TraceView,

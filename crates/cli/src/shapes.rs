@@ -1,7 +1,7 @@
 //! `vramscope shapes`: byte counts as tensors of a model.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -69,11 +69,6 @@ impl ModelArgs {
 
 pub(crate) fn run(args: &ShapesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let dims = args.model.dims()?;
-/// Dimensions from a config.json and from what was typed, which counts more.
-pub(crate) fn dims(config: Option<&Path>, typed: Option<&str>) -> anyhow::Result<Dims> {
-    let mut dims = match config {
-    dims.set_flags(typed.unwrap_or_default())?;
-    let dims = dims(args.config.as_deref(), args.dims.as_deref())?;
     if dims == Dims::default() {
         bail!("no dimension is given: try --dims hidden=4096,batch=4,seq=2048");
     }

@@ -8,7 +8,7 @@ use vramscope_analysis::shapes::{Dims, Shapes};
 use vramscope_analysis::units::parse_bytes;
 
 use crate::args::CacheArgs;
-use crate::shapes;
+use crate::shapes::ModelArgs;
 
 /// A window with every view: timeline, segments, flame graph, lifetimes, tables, comparison
 ///
@@ -23,12 +23,8 @@ pub(crate) struct ViewArgs {
     /// The device's capacity: a size like 80GiB, or a name like H100
     #[arg(long, value_name = "NAME|SIZE", value_parser = capacity)]
     pub(crate) gpu: Option<u64>,
-    /// Dimensions of the model and the run, to explain sizes as tensors: hidden=4096,batch=4
-    #[arg(long, value_name = "DIMS")]
-    pub(crate) dims: Option<String>,
-    /// The model's config.json, for the same
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     /// Save a picture of the window once it is drawn, and close it
     #[arg(long, value_name = "FILE.png")]
     pub(crate) screenshot: Option<PathBuf>,
@@ -72,7 +68,7 @@ fn capacity(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
-    let dims = shapes::dims(args.config.as_deref(), args.dims.as_deref())?;
+    let dims = args.model.dims()?;
     vramscope_viewer::run(vramscope_viewer::Options {
         paths: args.paths.clone(),
         cache: args.cache.cache(),

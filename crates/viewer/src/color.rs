@@ -40,20 +40,8 @@ impl ColorBy {
 
 /// An OKLCH colour.
 pub(crate) fn oklch(lightness: f32, chroma: f32, hue: f32) -> Color32 {
-    let (a, b) = (chroma * hue.to_radians().cos(), chroma * hue.to_radians().sin());
-    let l = (lightness + 0.396_337_8 * a + 0.215_803_76 * b).powi(3);
-    let m = (lightness - 0.105_561_35 * a - 0.063_854_17 * b).powi(3);
-    let s = (lightness - 0.089_484_18 * a - 1.291_485_5 * b).powi(3);
-    let encode = |x: f32| {
-        let x = x.clamp(0.0, 1.0);
-        let encoded = if x <= 0.003_130_8 { 12.92 * x } else { 1.055 * x.powf(1.0 / 2.4) - 0.055 };
-        (encoded * 255.0).round() as u8
-    };
-    Color32::from_rgb(
-        encode(4.076_741_7 * l - 3.307_711_6 * m + 0.230_969_94 * s),
-        encode(-1.268_438 * l + 2.609_757_4 * m - 0.341_319_38 * s),
-        encode(-0.004_196_086_3 * l - 0.703_418_6 * m + 1.707_614_7 * s),
-    )
+    let [r, g, b] = vramscope_analysis::colour::oklch(lightness.into(), chroma.into(), hue.into());
+    Color32::from_rgb(r, g, b)
 }
 
 /// Eight colours that the common colour-blindnesses tell apart.
