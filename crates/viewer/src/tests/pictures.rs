@@ -88,8 +88,8 @@ fn screenshots_of_every_view() {
     std::fs::create_dir_all(&folder).unwrap();
     let save = |harness: &mut egui_kittest::Harness<'static, crate::App>, name: &str| {
         let image = harness.render().unwrap();
-        // Steps of eight in bright channels are not seen, and pack better.
-        let coarse = |channel: u8| if channel < 0x40 { channel } else { channel & 0xf8 | channel >> 5 };
+        // Steps of sixteen in bright channels are hardly seen, and pack better.
+        let coarse = |channel: u8| if channel <= 0x20 { channel } else { channel & 0xf0 | channel >> 4 };
         let pixels =
             image.pixels().map(|p| p.0.map(coarse)).map(|[r, g, b, _]| Color32::from_rgb(r, g, b)).collect();
         let image = egui::ColorImage::new([image.width() as usize, image.height() as usize], pixels);
