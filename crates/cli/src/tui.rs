@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::{Args as ClapArgs, CommandFactory, ValueEnum};
 use vramscope_files::find;
 use vramscope_tui::{Colours, Ground, Options, Theme};
 
@@ -55,13 +55,18 @@ enum ThemeArg {
 /// What no command at all means: the terminal UI on a terminal, the summary elsewhere.
 pub(crate) fn open(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let open = &args.open;
-    if let [path] = open.paths.as_slice()
-        && path.components().count() == 1
-        && !path.exists()
-        && path.extension().is_none()
-        && path.as_os_str() != "-"
+    // A mistyped command looks like a path that is not there.
+    if let Some(word) = open.paths.first().and_then(|path| path.to_str())
+        && word.chars().all(|c| c.is_ascii_alphabetic())
+        && !open.paths[0].exists()
     {
-        bail!("{}: no such file, and no command of this name; vramscope --help lists them", path.display());
+        let commands = Args::command();
+        let mut names = commands.get_subcommands().map(|command| command.get_name());
+        let similar = names.find(|name| is_similar(name, word));
+        let hint = similar.map_or(String::new(), |name| format!("; a similar subcommand exists: '{name}'"));
+        bail!(
+            "unrecognized subcommand '{word}', and no such file{hint}. vramscope --help lists the commands"
+        );
     }
     if is_terminal() {
         return run(open, args.color);
@@ -69,6 +74,14 @@ pub(crate) fn open(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode>
     let output = OutputArgs { json: false, cache: open.cache.clone() };
     let sources = Sources { paths: open.paths.clone(), filter: FilterArgs::default(), output };
     summary::run(&SummaryArgs { sources }, out)
+}
+
+/// Whether one word is the other with a letter or two wrong, too many or missing.
+fn is_similar(name: &str, word: &str) -> bool {
+    let common = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let backwards = |text: &str| text.chars().rev().collect::<String>();
+    let same = common(name, word) + common(&backwards(name), &backwards(word));
+    name.len().abs_diff(word.len()) <= 2 && same + 2 >= name.len().max(word.len())
 }
 
 /// Whether there is a terminal that can be drawn on.

@@ -248,7 +248,7 @@ fn off_a_terminal_it_prints_the_summary() {
     assert!(!text.contains('\x1b'));
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_vramscope")).arg("summry").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no command of this name"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("'summary'"));
 }
 
 #[test]
