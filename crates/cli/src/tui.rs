@@ -61,7 +61,7 @@ pub(crate) fn open(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode>
         && !open.paths[0].exists()
     {
         let commands = Args::command();
-        let mut names = commands.get_subcommands().map(|command| command.get_name());
+        let mut names = commands.get_subcommands().map(clap::Command::get_name);
         let similar = names.find(|name| is_similar(name, word));
         let hint = similar.map_or(String::new(), |name| format!("; a similar subcommand exists: '{name}'"));
         bail!(
