@@ -123,27 +123,38 @@ impl Reading<'_> {
         files: impl Iterator<Item = &'f (AscendPart, PathBuf)>,
     ) -> Result<Snapshot, OpenError> {
         let mut profile = self.profile();
+        self.bytes = 0;
         for (part, path) in files {
-            self.feed(&mut profile, *part, path);
+            self.feed(&mut profile, *part, path)?;
         }
         profile.finish().map_err(|error| OpenError::Read { path: self.input.path.clone(), error })
     }
 
-    fn feed(&mut self, profile: &mut AscendProfile, part: AscendPart, path: &Path) {
+    /// Reads one file. What goes wrong with it costs a warning; only being called off ends everything.
+    fn feed(&mut self, profile: &mut AscendProfile, part: AscendPart, path: &Path) -> Result<(), OpenError> {
         let mut chunk = vec![0; CHUNK];
         let mut source = match File::open(path) {
             Ok(file) => file,
-            Err(error) => return self.warn(path, &error),
+            Err(error) => {
+                self.warn(path, &error);
+                return Ok(());
+            }
         };
         loop {
             match read_some(&mut source, &mut chunk) {
-                Ok(0) => return,
+                Ok(0) => return Ok(()),
                 Ok(len) => {
                     profile.feed(part, chunk.get(..len).unwrap_or_default());
                     self.bytes += len as u64;
                     self.progress.advance(len as u64);
+                    if self.progress.is_cancelled() {
+                        return Err(OpenError::Cancelled { path: self.input.path.clone() });
+                    }
                 }
-                Err(error) => return self.warn(path, &error),
+                Err(error) => {
+                    self.warn(path, &error);
+                    return Ok(());
+                }
             }
         }
     }

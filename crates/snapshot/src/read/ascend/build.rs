@@ -139,7 +139,7 @@ fn stated(record: &RecordRow) -> Point {
 
 /// Puts the points of a device in order and makes events of them.
 fn fill(trace: &mut Trace, mut points: Vec<Point>, ops: &[OpRow], stacks: &mut Stacks, tables: &mut Tables) {
-    points.sort_by_key(|point| (point.time_ns, point.kind, point.row));
+    points.sort_unstable_by_key(|point| (point.time_ns, point.kind, point.row));
     let mut allocated = None;
     let mut at = 0;
     while let Some(first) = points.get(at) {

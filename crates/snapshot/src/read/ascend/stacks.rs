@@ -20,6 +20,8 @@ pub(super) struct Stacks {
     frames: Frames,
     /// Frames of a call stack, looked up once.
     call_stacks: HashMap<StrId, Vec<FrameId>>,
+    /// Stacks of operators that nothing is known of but their name.
+    plain: HashMap<StrId, StackId>,
     /// Allocations that slices of several threads fit.
     pub(super) ambiguous: u64,
     /// Allocations that have a call stack.
@@ -30,7 +32,7 @@ impl Stacks {
     pub(super) fn new(slices: Vec<Slice>) -> Self {
         let mut slices: Vec<(Slice, i64)> = slices
             .into_iter()
-            .filter(|slice| slice.call_stack != StrId::EMPTY)
+            .filter(|slice| slice.call_stack != StrId::EMPTY && slice.name != StrId::EMPTY)
             .map(|slice| (slice, 0))
             .collect();
         slices.sort_by_key(|(slice, _)| (slice.name, slice.start_ns));
@@ -42,35 +44,39 @@ impl Stacks {
             *end = latest;
             rows.end = row + 1;
         }
-        let (frames, call_stacks) = (Frames::default(), HashMap::new());
-        Self { slices, by_name, frames, call_stacks, ambiguous: 0, found: 0 }
+        let (frames, call_stacks, plain) = (Frames::default(), HashMap::new(), HashMap::new());
+        Self { slices, by_name, frames, call_stacks, plain, ambiguous: 0, found: 0 }
     }
 
     /// The stack of an allocation by an operator: the operator, and who called it.
     pub(super) fn get(&mut self, tables: &mut Tables, operator: StrId, time_ns: i64) -> StackId {
-        let call_stack = self.running(operator, time_ns);
-        let mut stack = Vec::new();
-        if operator != StrId::EMPTY {
-            stack.push(self.frames.get(tables, operator));
-        }
-        if let Some(call_stack) = call_stack {
-            self.found += 1;
-            let Self { frames, call_stacks, .. } = self;
-            let callers = call_stacks.entry(call_stack).or_insert_with(|| {
-                let text = tables.strings.table.get(call_stack).to_owned();
-                let lines = text.split(';').map(str::trim).filter(|line| !line.is_empty());
-                lines
-                    .map(|line| {
-                        let line = tables.strings.intern(line.as_bytes());
-                        frames.get(tables, line)
-                    })
-                    .collect()
+        let Some(call_stack) = self.running(operator, time_ns) else {
+            let Self { frames, plain, .. } = self;
+            return *plain.entry(operator).or_insert_with(|| match operator {
+                StrId::EMPTY => StackId::ABSENT,
+                operator => {
+                    let frame = frames.get(tables, operator);
+                    tables.stacks.intern(&[frame])
+                }
             });
-            if tables.afford(callers.len() as u64) {
-                stack.extend_from_slice(callers);
-            }
+        };
+        self.found += 1;
+        let Self { frames, call_stacks, .. } = self;
+        let mut stack = vec![frames.get(tables, operator)];
+        let callers = call_stacks.entry(call_stack).or_insert_with(|| {
+            let text = tables.strings.table.get(call_stack).to_owned();
+            let lines = text.split(';').map(str::trim).filter(|line| !line.is_empty());
+            lines
+                .map(|line| {
+                    let line = tables.strings.intern(line.as_bytes());
+                    frames.get(tables, line)
+                })
+                .collect()
+        });
+        if tables.afford(callers.len() as u64) {
+            stack.extend_from_slice(callers);
         }
-        if stack.is_empty() { StackId::ABSENT } else { tables.stacks.intern(&stack) }
+        tables.stacks.intern(&stack)
     }
 
     fn running(&mut self, operator: StrId, time_ns: i64) -> Option<StrId> {
