@@ -33,7 +33,7 @@ pub struct Growth {
     pub bytes_per_step: u64,
     /// Bytes that have come together.
     pub bytes: u64,
-    /// How sure it is, from 0 to 1. See [`confidence`].
+    /// How sure it is, from 0 to 1: how alike the steps are in what they add, or that every one of them grows.
     pub confidence: f64,
     /// Whether it looks like autograd graphs that are kept.
     pub is_kept_graph: bool,
