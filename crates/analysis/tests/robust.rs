@@ -78,22 +78,25 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-#[test]
-fn damaged_recordings() {
-    let _alone = alone();
-    let mut rng = Rng::new(20_261_115);
+/// Damages each file so many times. Most must still give something, or the damage is too coarse to test much.
+fn check_damaged(files: impl IntoIterator<Item = (String, Vec<u8>)>, cases: u64, mut rng: Rng) {
     let mut intact = 0;
-    for (name, bytes) in seeds() {
-        assert!(check(&name, &bytes, 1), "{name} itself is a snapshot");
-        for case in 0..2000 {
+    for (name, bytes) in files {
+        for case in 0..cases {
             let damaged = damage(&bytes, &mut rng);
             intact += usize::from(check(&format!("{name} case {case}"), &damaged, case));
         }
     }
-    assert!(
-        intact > 5000,
-        "only {intact} damaged files gave something: the damage is too coarse to test much"
-    );
+    assert!(intact > 5000, "only {intact} damaged files gave something");
+}
+
+#[test]
+fn damaged_recordings() {
+    let _alone = alone();
+    for (name, bytes) in seeds() {
+        assert!(check(&name, &bytes, 1), "{name} itself is a snapshot");
+    }
+    check_damaged(seeds(), 2000, Rng::new(20_261_115));
 }
 
 /// Traces, tables and databases of profilers, which have readers of their own.
@@ -110,19 +113,8 @@ fn damaged_profiles() {
         "memory_record.csv",
         "small_pages.db",
     ];
-    let mut rng = Rng::new(8);
-    let mut intact = 0;
-    for name in names {
-        let bytes = std::fs::read(folder.join(name)).unwrap();
-        for case in 0..2500 {
-            let damaged = damage(&bytes, &mut rng);
-            intact += usize::from(check(&format!("{name} case {case}"), &damaged, case));
-        }
-    }
-    assert!(
-        intact > 5000,
-        "only {intact} damaged files gave something: the damage is too coarse to test much"
-    );
+    let files = names.map(|name| (name.to_owned(), std::fs::read(folder.join(name)).unwrap()));
+    check_damaged(files, 2500, Rng::new(8));
 }
 
 /// Files that are small and ask for much.

@@ -24,6 +24,12 @@ pub(crate) struct Wanted<'a> {
     pub(crate) count: u32,
 }
 
+impl<'a> Wanted<'a> {
+    pub(crate) fn new(filter: &'a Filter, sort: Sort, descending: bool, first: u32, count: u32) -> Self {
+        Self { filter, sort, descending, first, count }
+    }
+}
+
 /// The allocations that pass a filter, by number. `None` if stopped.
 pub(crate) fn filtered(
     file: &File,

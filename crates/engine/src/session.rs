@@ -114,24 +114,12 @@ impl Session {
             }
             Request::Allocations { of, filter, sort, descending, first, count } => {
                 let (file, device) = self.at(*of)?;
-                let wanted = rows::Wanted {
-                    filter,
-                    sort: *sort,
-                    descending: *descending,
-                    first: *first,
-                    count: *count,
-                };
+                let wanted = rows::Wanted::new(filter, *sort, *descending, *first, *count);
                 rows::allocations(file, device, &wanted, go_on).map(Response::Allocations)
             }
             Request::Stacks { of, filter, sort, descending, first, count } => {
                 let (file, device) = self.at(*of)?;
-                let wanted = rows::Wanted {
-                    filter,
-                    sort: *sort,
-                    descending: *descending,
-                    first: *first,
-                    count: *count,
-                };
+                let wanted = rows::Wanted::new(filter, *sort, *descending, *first, *count);
                 rows::stacks(file, device, &wanted, go_on).map(Response::Stacks)
             }
             Request::Lifetimes { of, filter, group, first, count } => {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use vramscope_engine::{LifetimeRow, Response};
+use vramscope_engine::{DiffTreeNode, Label, LifetimeRow, Response, TreeNode};
 
 use crate::app::App;
 use crate::desk::Slot;
@@ -146,46 +146,42 @@ fn tables(app: &App) -> Option<String> {
     Some(rows(heading, page.rows.iter().map(row)))
 }
 
-fn tree(app: &App, slot: Slot) -> Option<String> {
-    let answer = app.desk.look(slot)?;
-    let Response::Tree(tree) = &*answer.response else { return None };
+/// A tree as rows, each below the one that it lies in: its depth, its numbers, its line.
+fn outline<N>(
+    nodes: &[N],
+    labels: &[Label],
+    parts: impl Fn(&N) -> (u32, &[u32]),
+    numbers: impl Fn(&N) -> Vec<String>,
+) -> Option<Vec<Vec<String>>> {
     let mut open = vec![(0_u32, 0_usize)];
     let mut lines = Vec::new();
     while let Some((node, depth)) = open.pop() {
-        let node = tree.nodes.get(node as usize)?;
-        let label = tree.labels.get(node.label as usize)?;
-        lines.push(vec![
-            depth.to_string(),
-            node.bytes.to_string(),
-            node.own.to_string(),
-            node.count.to_string(),
-            label.name.clone(),
-            label.file.clone(),
-            label.line.to_string(),
-        ]);
-        open.extend(node.children.iter().rev().map(|&child| (child, depth + 1)));
+        let node = nodes.get(node as usize)?;
+        let (label, children) = parts(node);
+        let label = labels.get(label as usize)?;
+        let mut line = vec![depth.to_string()];
+        line.extend(numbers(node));
+        line.extend([label.name.clone(), label.file.clone(), label.line.to_string()]);
+        lines.push(line);
+        open.extend(children.iter().rev().map(|&child| (child, depth + 1)));
     }
+    Some(lines)
+}
+
+fn tree(app: &App, slot: Slot) -> Option<String> {
+    let answer = app.desk.look(slot)?;
+    let Response::Tree(tree) = &*answer.response else { return None };
+    let numbers =
+        |node: &TreeNode| vec![node.bytes.to_string(), node.own.to_string(), node.count.to_string()];
+    let lines = outline(&tree.nodes, &tree.labels, |node| (node.label, &node.children), numbers)?;
     Some(rows("depth,bytes,own_bytes,count,function,file,line", lines.into_iter()))
 }
 
 fn diff(app: &App) -> Option<String> {
     let answer = app.desk.look(Slot::Diff)?;
     let Response::Diff(tree) = &*answer.response else { return None };
-    let mut open = vec![(0_u32, 0_usize)];
-    let mut lines = Vec::new();
-    while let Some((node, depth)) = open.pop() {
-        let node = tree.nodes.get(node as usize)?;
-        let label = tree.labels.get(node.label as usize)?;
-        lines.push(vec![
-            depth.to_string(),
-            node.before.0.to_string(),
-            node.after.0.to_string(),
-            label.name.clone(),
-            label.file.clone(),
-            label.line.to_string(),
-        ]);
-        open.extend(node.children.iter().rev().map(|&child| (child, depth + 1)));
-    }
+    let numbers = |node: &DiffTreeNode| vec![node.before.0.to_string(), node.after.0.to_string()];
+    let lines = outline(&tree.nodes, &tree.labels, |node| (node.label, &node.children), numbers)?;
     Some(rows("depth,before_bytes,after_bytes,function,file,line", lines.into_iter()))
 }
 

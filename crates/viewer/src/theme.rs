@@ -116,23 +116,19 @@ pub(crate) fn install(ctx: &egui::Context) {
     }
 }
 
+/// Noto Sans for words; egui's own fonts for code and for signs that it lacks.
 fn fonts() -> FontDefinitions {
-    let mut fonts = FontDefinitions::empty();
-    let files: [(&str, &'static [u8]); 3] = [
-        ("sans", include_bytes!("../fonts/Inter-Regular.otf")),
-        ("semibold", include_bytes!("../fonts/Inter-SemiBold.otf")),
-        ("mono", include_bytes!("../fonts/JetBrainsMono-Regular.ttf")),
+    let mut fonts = FontDefinitions::default();
+    let mut fallback = fonts.families.get(&FontFamily::Monospace).cloned().unwrap_or_default();
+    fallback.extend(fonts.families.get(&FontFamily::Proportional).into_iter().flatten().cloned());
+    let faces = [
+        (FontFamily::Proportional, "sans", notosans::REGULAR_TTF),
+        (strong_family(), "bold", notosans::BOLD_TTF),
     ];
-    for (name, bytes) in files {
+    for (family, name, bytes) in faces {
         fonts.font_data.insert(name.into(), Arc::new(FontData::from_static(bytes)));
-    }
-    let families = [
-        (FontFamily::Proportional, ["sans", "mono"]),
-        (FontFamily::Monospace, ["mono", "sans"]),
-        (strong_family(), ["semibold", "sans"]),
-    ];
-    for (family, names) in families {
-        fonts.families.insert(family, names.map(str::to_owned).to_vec());
+        let names = std::iter::once(name.to_owned()).chain(fallback.iter().cloned());
+        fonts.families.insert(family, names.collect());
     }
     fonts
 }
