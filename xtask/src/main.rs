@@ -1,6 +1,7 @@
 //! Developer commands, in Rust so that they run wherever the project builds: `cargo xtask --help`.
 
 mod bench;
+mod browser;
 mod ci;
 mod generate;
 mod inputs;
@@ -9,6 +10,7 @@ mod process;
 mod tables;
 mod tui;
 mod wasm;
+mod web;
 mod window;
 
 use std::alloc::System;
@@ -36,6 +38,10 @@ enum Command {
     Wasm,
     /// Open the real window on a virtual screen and look at what it draws
     Window,
+    /// Build the viewer as a static site in dist/web
+    Web,
+    /// Drive the page, a report and `serve` in a real Chromium (Debian: chromium)
+    Browser,
     /// Check that exported tables open in DuckDB and polars and give the same numbers
     Tables,
     /// Write synthetic snapshots of any size, one per rank
@@ -59,6 +65,8 @@ fn main() -> anyhow::Result<()> {
         Command::Ci => ci::run(),
         Command::Wasm => wasm::check(),
         Command::Window => window::check(),
+        Command::Web => web::build(),
+        Command::Browser => browser::check(),
         Command::Tables => tables::check(),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(bench) => bench::run(&bench),

@@ -11,8 +11,8 @@ use anyhow::{Context, bail};
 use crate::process::{cargo, debian_has, install, root, run, works};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const PORTABLE: [&str; 4] =
-    ["vramscope-pickle", "vramscope-snapshot", "vramscope-analysis", "vramscope-engine"];
+const PORTABLE: [&str; 5] =
+    ["vramscope-pickle", "vramscope-snapshot", "vramscope-analysis", "vramscope-engine", "vramscope-viewer"];
 const DEBIAN_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
 /// Checks that the portable crates compile for wasm32.
@@ -25,7 +25,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
 }
 
 /// Cargo set up to build for wasm32, up to the subcommand.
-fn cargo_for_wasm(subcommand: &str) -> anyhow::Result<Command> {
+pub(crate) fn cargo_for_wasm(subcommand: &str) -> anyhow::Result<Command> {
     if has_target() || works(Command::new("rustup").args(["target", "add", TARGET])) && has_target() {
         return Ok(cargo(&[subcommand, "--locked", "--target", TARGET]));
     }

@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Flame(Box<FlameArgs>),
     Export(Box<ExportArgs>),
     View(crate::view::ViewArgs),
+    Serve(crate::serve::ServeArgs),
+    Report(Box<crate::report::ReportArgs>),
     Doctor(Box<DoctorArgs>),
     Demo(Box<DemoArgs>),
     Completions(CompletionsArgs),

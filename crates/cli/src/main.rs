@@ -21,8 +21,11 @@ mod phases;
 mod pools;
 mod progress;
 mod ranks;
+mod report;
 mod segments;
+mod serve;
 mod shapes;
+mod site;
 mod style;
 mod summary;
 mod text;
@@ -75,7 +78,9 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Categories(categories) => categories::run(categories, out),
         Command::Shapes(shapes) => shapes::run(shapes, out),
         Command::Export(export) => export::run(export, out),
-        Command::View(view) => view::run(view),
+        Command::View(view) => view::run(view, out),
+        Command::Report(report) => report::run(report, out),
+        Command::Serve(serve) => serve::run(serve, out),
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),
         Command::Demo(demo) => demo::run(demo, out),

@@ -1,5 +1,6 @@
 //! `vramscope view`: the window.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,11 +9,14 @@ use vramscope_analysis::shapes::{Dims, Shapes};
 use vramscope_analysis::units::parse_bytes;
 
 use crate::args::CacheArgs;
+use crate::serve::{self, ServeArgs};
 use crate::shapes::ModelArgs;
+use crate::text;
 
 /// A window with every view: timeline, segments, flame graph, lifetimes, tables, comparison
 ///
-/// Without a path, the window shows where to drop files.
+/// Without a path, the window shows where to drop files. Where there is no display, it serves the same viewer
+/// to a browser, as `vramscope serve` does.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   vramscope view snapshot.pickle
@@ -67,7 +71,14 @@ fn capacity(text: &str) -> Result<u64, String> {
     })
 }
 
-pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    if args.screenshot.is_none() && !args.paths.is_empty() && !has_display() {
+        text::complain(
+            "there is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set): serving to a browser",
+        );
+        let serve = ServeArgs { paths: args.paths.clone(), port: 0, cache: args.cache.clone() };
+        return serve::run(&serve, out);
+    }
     let dims = args.model.dims()?;
     vramscope_viewer::run(vramscope_viewer::Options {
         paths: args.paths.clone(),
@@ -79,6 +90,12 @@ pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
         screenshot: args.screenshot.clone(),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a window has somewhere to go. Only on systems where variables say so can it be none.
+fn has_display() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !cfg!(all(unix, not(target_os = "macos"))) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
 }
 
 /// `$XDG_CONFIG_HOME/vramscope`, or `~/.config/vramscope`.

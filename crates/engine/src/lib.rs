@@ -21,8 +21,10 @@ mod search;
 mod session;
 mod tiles;
 mod tree;
+mod wire;
 
 pub use answers::*;
 pub use protocol::*;
 pub use queue::{Ask, Queue};
 pub use session::{OpenFile, Session};
+pub use wire::{decode, encode};

@@ -96,6 +96,19 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// The same file a second time, for somebody who wants to keep it: replayed anew, not read.
+    pub fn again(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            name: self.name.clone(),
+            bytes: self.bytes,
+            snapshot: Arc::clone(&self.snapshot),
+            replays: Replay::all(&self.snapshot),
+            from_cache: self.from_cache,
+            storing: Storing(None),
+        }
+    }
+
     /// Waits until the cache is written, which goes on in the background after opening.
     pub fn wait_until_cached(&mut self) {
         self.storing = Storing(None);

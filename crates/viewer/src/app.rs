@@ -104,6 +104,8 @@ pub struct App {
     /// A picture of the window on its way to a file.
     pub(crate) picture: Arc<Mutex<Option<Arc<egui::ColorImage>>>>,
     started: bool,
+    /// A link was gone to, or need not be.
+    pub(crate) followed: bool,
 }
 
 impl App {
@@ -140,6 +142,7 @@ impl App {
             parts: views::Parts::default(),
             picture: Arc::default(),
             started: false,
+            followed: false,
         }
     }
 

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use vramscope_engine::{Request, Response, Source};
 
 /// The place that an answer goes to. A new question for a place makes the old one void.
@@ -72,7 +73,7 @@ impl Slot {
 }
 
 /// What happened outside the window.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum News {
     /// Reading goes on.
     Reading {
@@ -121,6 +122,10 @@ pub trait Host {
     fn recent(&self) -> Vec<String>;
     /// What is in a folder: names, and whether each is a folder. `None` if there are no folders here.
     fn list(&self, folder: &str) -> Option<(String, Vec<(String, bool)>)>;
+    /// Lets the user pick files, or a folder, where the place has its own way to do so.
+    fn pick(&mut self, _folder: bool) -> bool {
+        false
+    }
     /// Saves bytes under a name that is free, and says where.
     fn save(&mut self, name: &str, bytes: &[u8]) -> Result<String, String>;
     /// Keeps a text for the next time.

@@ -8,9 +8,12 @@ mod app;
 mod color;
 mod commands;
 mod desk;
+mod link;
 #[cfg(not(target_arch = "wasm32"))]
 mod native;
 mod picture;
+#[cfg(not(target_arch = "wasm32"))]
+mod poster;
 mod save;
 mod select;
 #[cfg(test)]
@@ -21,10 +24,14 @@ mod theme;
 mod threads;
 mod view;
 mod views;
+#[cfg(target_arch = "wasm32")]
+mod web;
 
 pub use app::App;
 pub use desk::{Host, News, Slot};
 #[cfg(not(target_arch = "wasm32"))]
-pub use native::{NoWindow, Options, app, run};
+pub use native::{NoWindow, Options, app, ready, run};
+#[cfg(not(target_arch = "wasm32"))]
+pub use poster::{paint, poster};
 #[cfg(not(target_arch = "wasm32"))]
 pub use threads::Threads;

@@ -242,7 +242,7 @@ fn read_one(
 }
 
 /// An opened file as the engine takes it.
-fn ready(opened: Opened) -> OpenFile {
+pub fn ready(opened: Opened) -> OpenFile {
     let rank =
         opened.name.rank.map_or_else(String::new, |(kind, number)| format!("{} {number}", kind.label()));
     let name = opened.path.display().to_string();

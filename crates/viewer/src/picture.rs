@@ -63,7 +63,7 @@ impl Painted {
 }
 
 /// The colours of a tile, column by column.
-fn image(tile: &Tile, coloring: &Coloring<'_>) -> ColorImage {
+pub(crate) fn image(tile: &Tile, coloring: &Coloring<'_>) -> ColorImage {
     let palette = &coloring.palette;
     let colors: Vec<Color32> = [Color32::TRANSPARENT, palette.hole]
         .into_iter()

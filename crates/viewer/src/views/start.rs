@@ -108,8 +108,11 @@ fn open_list(app: &mut App, ui: &mut Ui) {
         if ui.button("Open the demo").clicked() {
             app.desk.host.open_demo();
         }
-        if ui.button("Browse…").clicked() {
+        if ui.button("Browse…").clicked() && !app.desk.host.pick(false) {
             app.parts.start.open = true;
+        }
+        if cfg!(target_arch = "wasm32") && ui.button("Open a folder…").clicked() {
+            app.desk.host.pick(true);
         }
     });
     let recent = app.desk.host.recent();

@@ -1,0 +1,107 @@
+//! `vramscope report`: the viewer, the data and the summary as one file.
+
+mod redact;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::bail;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use clap::Args as ClapArgs;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use vramscope_engine::{Session, Source};
+use vramscope_snapshot::ipc;
+
+use crate::args::{FileArgs, Sources};
+use crate::site::Site;
+use crate::{many, output, summary};
+
+/// One HTML file with everything in it: the viewer, the data, a summary and a picture
+///
+/// It opens in any browser, from a disk, without a network and without vramscope.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope report snapshot.pickle -o report.html
+  vramscope report run/ -o report.html --redact      # for people who may not see paths and names")]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    pub(crate) sources: Sources,
+    /// Leave out folders, the program's own files and functions, annotations and notes; those of libraries stay
+    #[arg(long)]
+    pub(crate) redact: bool,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+}
+
+/// Pixels of the picture.
+const PICTURE: (u32, u32) = (1400, 420);
+
+/// What a file becomes.
+struct Part {
+    name: String,
+    bytes: u64,
+    /// Arrow IPC, packed with gzip.
+    data: Vec<u8>,
+    pictures: Vec<Vec<u8>>,
+    summary: summary::File,
+}
+
+pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    if args.file.output_file.is_none() && std::io::stdout().is_terminal() {
+        bail!("a report is not for a terminal; name a file with -o");
+    }
+    let site = Site::find()?;
+    let read = many::open(&args.sources, |opened, filter| {
+        let opened = if args.redact { redact::redact(opened) } else { opened };
+        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+        ipc::encode(&opened.snapshot, &mut packer)?;
+        let data = packer.finish()?;
+        let name = opened.path.display().to_string();
+        let bytes = opened.bytes;
+        let mut session = Session::default();
+        let sources = session.add(vramscope_viewer::ready(opened.again()));
+        let picture = |of: Source| vramscope_viewer::poster(&session, of, PICTURE);
+        let pictures = sources.into_iter().filter_map(picture).collect();
+        let summary = summary::File::new(opened, filter)?;
+        Ok(Part { name, bytes, data, pictures, summary })
+    })?;
+    output::write_to(&args.file, out, |out| {
+        let data = body(&read.values, &site)?;
+        Ok(out.write_all(site.with(&data).as_bytes())?)
+    })?;
+    Ok(read.finish(out, 0)?)
+}
+
+/// What a person without script reads, and what the viewer opens.
+fn body(parts: &[Part], site: &Site) -> anyhow::Result<String> {
+    let mut body = String::from("<main id=\"summary\">\n<h1>vramscope report</h1>\n");
+    for part in parts {
+        let mut text = Vec::new();
+        summary::print(std::slice::from_ref(&part.summary), false, &mut text)?;
+        let name = escape(&part.name);
+        for picture in &part.pictures {
+            let picture = BASE64_STANDARD.encode(picture);
+            body += &format!(
+                "<img alt=\"Memory timeline of {name}: requested bytes over events\" \
+                 src=\"data:image/png;base64,{picture}\">\n"
+            );
+        }
+        body += &format!("<pre>{}</pre>\n", escape(&String::from_utf8_lossy(&text)));
+    }
+    body += "</main>\n";
+    let module = BASE64_STANDARD.encode(&site.module);
+    body += &format!("<script id=\"module\" type=\"text/plain\">{module}</script>\n");
+    for Part { name, bytes, data, .. } in parts {
+        let (name, data) = (escape(name), BASE64_STANDARD.encode(data));
+        body += &format!(
+            "<script type=\"text/plain\" data-snapshot=\"{name}\" data-bytes=\"{bytes}\">{data}</script>\n"
+        );
+    }
+    Ok(body)
+}
+
+/// Text between tags or in quotes.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,178 @@
+//! `vramscope serve`: the viewer in a browser, the session in this process.
+//!
+//! Only this machine can connect, and only with the token in the address. Answers are pictures and tables, never
+//! the file, so a large file on a node far away costs kilobytes.
+
+mod http;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+
+use anyhow::{Context, anyhow};
+use clap::Args as ClapArgs;
+use vramscope_engine::Session;
+use vramscope_files::{Cache, Input, OpenError, Progress, find, open};
+use vramscope_viewer::News;
+
+use crate::args::CacheArgs;
+use crate::site::Site;
+
+/// The viewer for a browser: files stay here, pictures go out
+///
+/// Binds to this machine only. The address has a token; without it nothing is answered.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  vramscope serve run/                       # then open the address that is printed
+  ssh -L 8000:127.0.0.1:8000 node            # on your machine, if the files are on a node
+  vramscope serve run/ --port 8000           # on the node")]
+pub(crate) struct ServeArgs {
+    /// Files, or folders of ranks
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The port; any that is free if there is none
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+}
+
+/// Threads that answer: a long answer must not keep a picture waiting.
+const THREADS: usize = 4;
+
+/// What the threads share.
+#[derive(Default)]
+struct Shared {
+    session: RwLock<Session>,
+    log: Mutex<Log>,
+}
+
+/// What has happened to the files.
+#[derive(Default)]
+struct Log {
+    /// What happens once, in order.
+    news: Vec<News>,
+    /// How far files are read that are not open yet.
+    reading: BTreeMap<String, (u64, u64)>,
+}
+
+impl Shared {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, name: &str, news: News) {
+        let mut log = self.log();
+        log.reading.remove(name);
+        log.news.push(news);
+    }
+}
+
+impl Log {
+    /// What has happened since somebody had so many news.
+    fn since(&self, seen: usize) -> Vec<News> {
+        let reading = |(name, (done, total)): (&String, &(u64, u64))| News::Reading {
+            name: name.clone(),
+            done: *done,
+            total: *total,
+        };
+        let once = self.news.get(seen..).unwrap_or_default();
+        self.reading.iter().map(reading).chain(once.iter().cloned()).collect()
+    }
+}
+
+/// Tells how far a file is read.
+struct Reading<'a> {
+    shared: &'a Shared,
+    name: &'a str,
+    done: AtomicU64,
+    total: u64,
+}
+
+impl Progress for Reading<'_> {
+    fn advance(&self, bytes: u64) {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.shared.log().reading.insert(self.name.to_owned(), (done, self.total));
+    }
+}
+
+pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let site = Site::find()?;
+    let (inputs, errors) = find(&args.paths);
+    if inputs.is_empty() {
+        let errors: Vec<_> = errors.iter().map(OpenError::to_string).collect();
+        return Err(anyhow!("{}", errors.join("\nvramscope: ")));
+    }
+    let shared = Arc::new(Shared::default());
+    for error in errors {
+        shared.tell("", News::Failed { name: String::new(), message: error.to_string() });
+    }
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let server = tiny_http::Server::http(address)
+        .map_err(|error| anyhow!("{error}"))
+        .with_context(|| format!("cannot listen on {address}"))?;
+    let port = server.server_addr().to_ip().map_or(args.port, |address| address.port());
+    let token = token()?;
+    writeln!(out, "http://127.0.0.1:{port}/{token}/")?;
+    writeln!(out, "From another machine, first: ssh -L {port}:127.0.0.1:{port} {}", host_name())?;
+    writeln!(out, "Ctrl+C ends it.")?;
+    out.flush()?;
+
+    let (cache, reader) = (args.cache.cache(), Arc::clone(&shared));
+    thread::spawn(move || read(&inputs, cache.as_ref(), &reader));
+    let door = http::Door { token, page: site.served(), module: site.module };
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Ok(request) = server.recv() {
+                    door.answer(request, &shared);
+                }
+            });
+        }
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the files one by one, the first first: what is on the screen soonest counts.
+fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared) {
+    let names: Vec<String> = inputs.iter().map(|input| input.path.display().to_string()).collect();
+    let total = |input: &Input| input.path.metadata().map_or(0, |metadata| metadata.len());
+    for (name, input) in names.iter().zip(inputs) {
+        shared.log().reading.insert(name.clone(), (0, total(input)));
+    }
+    for (name, input) in names.iter().zip(inputs) {
+        let progress = Reading { shared, name, done: AtomicU64::new(0), total: total(input) };
+        let news = match open(input, cache, &progress) {
+            Ok(opened) => {
+                let file = vramscope_viewer::ready(opened);
+                let sources = shared.session.write().unwrap_or_else(PoisonError::into_inner).add(file);
+                News::Opened { name: name.clone(), sources }
+            }
+            Err(error) if !input.named && error.is_another_kind() => {
+                shared.log().reading.remove(name);
+                continue;
+            }
+            Err(error) => News::Failed { name: name.clone(), message: error.to_string() },
+        };
+        shared.tell(name, news);
+    }
+    shared.tell("", News::Idle);
+}
+
+/// What nobody can guess.
+fn token() -> anyhow::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow!("no random numbers: {error}"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What this machine is called, for the line to type elsewhere.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "HOST".to_owned() } else { name.trim().to_owned() }
+}

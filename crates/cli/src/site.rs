@@ -1,0 +1,67 @@
+//! The viewer's page, which `serve` and `report` hand out.
+//!
+//! It is built for another target (`cargo xtask web`), so the default build cannot contain it. A binary for
+//! people is built with `--features web`, which puts the site inside; any other finds it by `VRAMSCOPE_WEB`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// Names the folder of the site.
+const FOLDER: &str = "VRAMSCOPE_WEB";
+
+/// Where a page takes what belongs to it.
+const DATA: &str = "<!--data-->";
+
+/// The page and its module.
+pub(crate) struct Site {
+    page: String,
+    /// The module, packed with gzip.
+    pub(crate) module: Vec<u8>,
+}
+
+impl Site {
+    /// Finds the site.
+    pub(crate) fn find() -> anyhow::Result<Self> {
+        match std::env::var_os(FOLDER) {
+            Some(folder) => Self::in_folder(&PathBuf::from(folder)),
+            None => Self::inside(),
+        }
+    }
+
+    fn in_folder(folder: &Path) -> anyhow::Result<Self> {
+        let path = |name| folder.join(name);
+        let (page, module) = (path("index.html"), path("vramscope.wasm.gz"));
+        let hint = |path: &Path| format!("{FOLDER} names no site of `cargo xtask web`: {}", path.display());
+        Ok(Self {
+            page: std::fs::read_to_string(&page).with_context(|| hint(&page))?,
+            module: std::fs::read(&module).with_context(|| hint(&module))?,
+        })
+    }
+
+    #[cfg(feature = "web")]
+    fn inside() -> anyhow::Result<Self> {
+        Ok(Self {
+            page: include_str!("../../../dist/web/index.html").to_owned(),
+            module: include_bytes!("../../../dist/web/vramscope.wasm.gz").to_vec(),
+        })
+    }
+
+    #[cfg(not(feature = "web"))]
+    fn inside() -> anyhow::Result<Self> {
+        anyhow::bail!(
+            "this binary was built without the page. Build the page with `cargo xtask web`, then either set \
+             {FOLDER}=dist/web or build the binary with `cargo build --release --features web`"
+        )
+    }
+
+    /// The page whose session is in the process that serves it.
+    pub(crate) fn served(&self) -> String {
+        self.page.replacen("<html ", "<html data-session=\"server\" ", 1)
+    }
+
+    /// The page with something of its own inside.
+    pub(crate) fn with(&self, data: &str) -> String {
+        self.page.replacen(DATA, data, 1)
+    }
+}

@@ -1,0 +1,218 @@
+//! What the window needs, from a page.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vramscope_engine::{DiffTree, Queue, Request, Response, Source, Tree, Weigh, decode, encode};
+
+use super::INBOX;
+use crate::desk::{Host, News, Slot};
+
+/// The recording that is built in.
+const DEMO: &[u8] = include_bytes!("../../../../testdata/recordings/oom.pickle.xz");
+
+/// Questions that a server gets at once: it has threads, and a line has a delay.
+const SERVER_QUESTIONS: u32 = 4;
+
+/// Where an answer goes, and which half of it it is.
+type Place = (Slot, usize);
+
+/// Somebody who answers: a worker, or the server.
+#[derive(Default)]
+struct Lane {
+    queue: Queue<Place>,
+    busy: u32,
+    /// Files that it has.
+    files: u32,
+}
+
+/// A question that is out.
+struct Out {
+    lane: usize,
+    place: Place,
+    asked: Request,
+}
+
+/// The host of a page.
+pub(super) struct PageHost {
+    server: bool,
+    lanes: Vec<Lane>,
+    /// Who has a file, and what it calls it.
+    files: Vec<(usize, u32)>,
+    /// What is wanted now.
+    asked: HashMap<Slot, Request>,
+    /// The two trees of a comparison between workers.
+    halves: [Option<Tree>; 2],
+    out: HashMap<u32, Out>,
+    tickets: u32,
+    answers: Vec<(Slot, Request, Response)>,
+}
+
+impl PageHost {
+    pub(super) fn new(server: bool) -> Self {
+        Self {
+            server,
+            lanes: vec![Lane::default()],
+            files: Vec::new(),
+            asked: HashMap::new(),
+            halves: [None, None],
+            out: HashMap::new(),
+            tickets: 0,
+            answers: Vec::new(),
+        }
+    }
+
+    /// Who is to be asked what. A comparison of files of two workers is a question to each.
+    fn parts(&self, request: &Request) -> Vec<(usize, Request)> {
+        if self.server {
+            return vec![(0, request.clone())];
+        }
+        let lane_of = |of: &Source| self.files.get(of.file as usize).map(|(lane, _)| *lane);
+        let mut parts = vec![request.clone()];
+        if let Request::Diff { before, after, own } = request
+            && lane_of(&before.0) != lane_of(&after.0)
+        {
+            let tree = |(of, at): (Source, u32)| Request::Tree {
+                of,
+                weigh: Weigh::Live(at),
+                inverted: false,
+                own: *own,
+            };
+            parts = vec![tree(*before), tree(*after)];
+        }
+        let mut placed = Vec::new();
+        for mut part in parts {
+            let mut lane = 0;
+            for source in part.sources() {
+                if let Some((place, local)) = self.files.get(source.file as usize) {
+                    (lane, source.file) = (*place, *local);
+                }
+            }
+            placed.push((lane, part));
+        }
+        placed
+    }
+
+    /// Sends what may be sent.
+    fn send(&mut self) {
+        let most = if self.server { SERVER_QUESTIONS } else { 1 };
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            while lane.busy < most
+                && let Some(ask) = lane.queue.pop(|(slot, _)| slot.urgency())
+            {
+                let Some(asked) = self.asked.get(&ask.slot.0) else { continue };
+                lane.busy += 1;
+                self.tickets += 1;
+                self.out.insert(self.tickets, Out { lane: number, place: ask.slot, asked: asked.clone() });
+                super::ask(number as u32, self.tickets, &encode(&ask.request));
+            }
+        }
+    }
+
+    fn take(&mut self, ticket: u32, bytes: &[u8]) {
+        let Some(Out { lane, place: (slot, half), asked }) = self.out.remove(&ticket) else { return };
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.busy = lane.busy.saturating_sub(1);
+        }
+        // Somebody has asked for something else in the meantime.
+        if self.asked.get(&slot) != Some(&asked) {
+            return;
+        }
+        let Some(response) = decode::<Response>(bytes) else { return };
+        let response = match (&asked, response) {
+            (Request::Diff { .. }, Response::Tree(tree)) => {
+                if let Some(place) = self.halves.get_mut(half) {
+                    *place = Some(tree);
+                }
+                let [Some(before), Some(after)] = &self.halves else { return };
+                Response::Diff(DiffTree::of(before, after))
+            }
+            (_, response) => response,
+        };
+        self.answers.push((slot, asked, response));
+    }
+}
+
+impl Host for PageHost {
+    fn ask(&mut self, slot: Slot, request: Request) {
+        if slot == Slot::Diff {
+            self.halves = [None, None];
+        }
+        for (half, (lane, part)) in self.parts(&request).into_iter().enumerate() {
+            if let Some(lane) = self.lanes.get_mut(lane) {
+                lane.queue.push((slot, half), part);
+            }
+        }
+        self.asked.insert(slot, request);
+        self.send();
+    }
+
+    fn answers(&mut self) -> Vec<(Slot, Request, Response)> {
+        let come = INBOX.with_borrow_mut(|inbox| std::mem::take(&mut inbox.answers));
+        for (ticket, bytes) in come {
+            self.take(ticket, &bytes);
+        }
+        self.send();
+        std::mem::take(&mut self.answers)
+    }
+
+    fn news(&mut self) -> Vec<News> {
+        let (mut news, opened) = INBOX
+            .with_borrow_mut(|inbox| (std::mem::take(&mut inbox.news), std::mem::take(&mut inbox.opened)));
+        for (name, worker, devices) in opened {
+            let lane = worker as usize;
+            while self.lanes.len() <= lane {
+                self.lanes.push(Lane::default());
+            }
+            let Some(place) = self.lanes.get_mut(lane) else { continue };
+            let file = self.files.len() as u32;
+            self.files.push((lane, place.files));
+            place.files += 1;
+            let sources = (0..devices).map(|device| Source { file, device }).collect();
+            // Before what is said of all files together.
+            let at = news.iter().position(|news| *news == News::Idle).unwrap_or(news.len());
+            news.insert(at, News::Opened { name, sources });
+        }
+        news
+    }
+
+    fn open(&mut self, _: Vec<String>) {
+        // The page itself takes what is dropped: a browser gives no paths.
+    }
+
+    fn open_bytes(&mut self, _: String, _: Arc<[u8]>) {}
+
+    fn open_demo(&mut self) {
+        super::open_demo("demo.pickle.xz", DEMO);
+    }
+
+    fn cancel(&mut self) {
+        super::cancel();
+    }
+
+    fn recent(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn list(&self, _: &str) -> Option<(String, Vec<(String, bool)>)> {
+        None
+    }
+
+    fn pick(&mut self, folder: bool) -> bool {
+        super::pick(folder);
+        true
+    }
+
+    fn save(&mut self, name: &str, bytes: &[u8]) -> Result<String, String> {
+        super::save(name, bytes);
+        Ok(name.to_owned())
+    }
+
+    fn store(&mut self, state: String) {
+        super::store(&state);
+    }
+
+    fn stored(&self) -> Option<String> {
+        super::stored()
+    }
+}

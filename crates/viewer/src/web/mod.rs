@@ -1,0 +1,241 @@
+//! The viewer as a page: Web Workers or a server answer, the page around it brings files.
+//!
+//! `web/page.js` and `web/worker.js` carry bytes between here and there, and know nothing of what they mean.
+//! The same module runs in the page, where [`start`] shows the window, and in each worker, where
+//! [`worker::Worker`] holds a session.
+#![allow(unreachable_pub, reason = "JavaScript reaches it")]
+
+mod host;
+mod worker;
+
+use std::cell::RefCell;
+
+use serde::Serialize;
+use vramscope_engine::decode;
+use wasm_bindgen::prelude::*;
+
+use crate::{App, News};
+
+#[wasm_bindgen(js_namespace = vramscope)]
+extern "C" {
+    fn ask(lane: u32, ticket: u32, request: &[u8]);
+    fn pick(folder: bool);
+    fn open_demo(name: &str, bytes: &[u8]);
+    fn cancel();
+    fn save(name: &str, bytes: &[u8]);
+    fn store(text: &str);
+    fn stored() -> Option<String>;
+    fn link() -> String;
+    fn set_link(text: &str);
+    fn describe(text: &str);
+}
+
+/// What has come since the last frame.
+#[derive(Default)]
+struct Inbox {
+    answers: Vec<(u32, Vec<u8>)>,
+    news: Vec<News>,
+    /// Files that workers have opened: the name, the worker, and how many devices there are.
+    opened: Vec<(String, u32, u32)>,
+    /// A link to go to.
+    link: Option<String>,
+    ctx: Option<egui::Context>,
+    shown: String,
+}
+
+thread_local! {
+    static INBOX: RefCell<Inbox> = RefCell::default();
+}
+
+fn deliver(put: impl FnOnce(&mut Inbox)) {
+    INBOX.with_borrow_mut(|inbox| {
+        put(inbox);
+        if let Some(ctx) = &inbox.ctx {
+            ctx.request_repaint();
+        }
+    });
+}
+
+/// An answer; empty if it is lost.
+#[wasm_bindgen]
+pub fn answer(ticket: u32, bytes: Vec<u8>) {
+    deliver(|inbox| inbox.answers.push((ticket, bytes)));
+}
+
+/// How far a file is read.
+#[wasm_bindgen]
+pub fn reading(name: String, done: f64, total: f64) {
+    deliver(|inbox| inbox.news.push(News::Reading { name, done: done as u64, total: total as u64 }));
+}
+
+/// A worker has opened a file.
+#[wasm_bindgen]
+pub fn opened(name: String, worker: u32, devices: u32) {
+    deliver(|inbox| inbox.opened.push((name, worker, devices)));
+}
+
+/// A file could not be opened.
+#[wasm_bindgen]
+pub fn failed(name: String, message: String) {
+    deliver(|inbox| inbox.news.push(News::Failed { name, message }));
+}
+
+/// Nothing more is being read.
+#[wasm_bindgen]
+pub fn idle() {
+    deliver(|inbox| inbox.news.push(News::Idle));
+}
+
+/// News from a server. Says how many of them will not be told again; none after the last.
+#[wasm_bindgen]
+pub fn take_news(bytes: &[u8]) -> Option<u32> {
+    let news: Vec<News> = decode(bytes).unwrap_or_default();
+    let once = news.iter().filter(|news| !matches!(news, News::Reading { .. })).count() as u32;
+    let over = news.contains(&News::Idle);
+    deliver(|inbox| inbox.news.extend(news));
+    (!over).then_some(once)
+}
+
+/// Another link was typed or gone back to.
+#[wasm_bindgen]
+pub fn follow(link: String) {
+    deliver(|inbox| inbox.link = Some(link));
+}
+
+/// What is shown, as JSON: for people who cannot see it, and for tests.
+#[wasm_bindgen]
+pub fn shown() -> String {
+    INBOX.with_borrow(|inbox| inbox.shown.clone())
+}
+
+/// Files in the order in which they are shown: by run, step and rank.
+#[wasm_bindgen]
+pub fn order(names: Vec<String>) -> Vec<u32> {
+    let mut rows: Vec<_> = names.iter().enumerate().collect();
+    rows.sort_by_cached_key(|(_, path)| {
+        let name = vramscope_snapshot::naming::name(path);
+        (name.group, name.step, name.oom, name.rank, (*path).clone())
+    });
+    rows.into_iter().map(|(row, _)| row as u32).collect()
+}
+
+/// Shows the window on a canvas. With a server, its session answers, and files are what it has opened.
+#[wasm_bindgen]
+pub async fn start(canvas: web_sys::HtmlCanvasElement, server: bool) -> Result<(), JsValue> {
+    let create: eframe::AppCreator<'static> = Box::new(move |context| {
+        let ctx = &context.egui_ctx;
+        deliver(|inbox| inbox.ctx = Some(ctx.clone()));
+        let app = App::new(ctx, Box::new(host::PageHost::new(server)), None);
+        Ok(Box::new(Page { app, link: link(), still_since: 0.0, described: String::new() }))
+    });
+    eframe::WebRunner::new().start(canvas, eframe::WebOptions::default(), create).await
+}
+
+/// Seconds without a change before the address of the page follows.
+const SETTLED: f64 = 0.3;
+
+struct Page {
+    app: App,
+    link: String,
+    still_since: f64,
+    described: String,
+}
+
+impl eframe::App for Page {
+    fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
+        if let Some(link) = INBOX.with_borrow_mut(|inbox| inbox.link.take()) {
+            self.app.follow(&link);
+            self.link = link;
+        } else if !self.link.is_empty() && self.app.is_new() {
+            self.app.follow(&self.link);
+        }
+        self.app.ui(ui);
+        self.remember(ui.ctx());
+        self.tell();
+    }
+}
+
+impl Page {
+    /// Keeps what is shown in the address of the page, once it is still.
+    fn remember(&mut self, ctx: &egui::Context) {
+        let Some(now) = self.app.link().filter(|now| *now != self.link) else {
+            self.still_since = self.app.now;
+            return;
+        };
+        if self.app.now - self.still_since > SETTLED && !ctx.input(|input| input.pointer.any_down()) {
+            set_link(&now);
+            self.link = now;
+        } else {
+            ctx.request_repaint_after(std::time::Duration::from_millis(150));
+        }
+    }
+
+    fn tell(&mut self) {
+        let shown = Shown::of(&self.app);
+        let text = shown.sentence();
+        if text != self.described {
+            describe(&text);
+            self.described = text;
+        }
+        let json = serde_json::to_string(&shown).unwrap_or_default();
+        INBOX.with_borrow_mut(|inbox| inbox.shown = json);
+    }
+}
+
+/// What is on the screen.
+#[derive(Serialize)]
+struct Shown {
+    devices: usize,
+    reading: Vec<(String, u64, u64)>,
+    failed: Vec<(String, String)>,
+    at_rest: bool,
+    current: usize,
+    axis: vramscope_engine::Axis,
+    x: (f64, f64),
+    y: (f64, f64),
+    /// Left, top, width and height of the timeline in points.
+    plot: [f32; 4],
+    tab: crate::views::Tab,
+    selected: Option<u32>,
+    stack: Vec<String>,
+    peak: Option<i64>,
+    verdict: Option<String>,
+}
+
+impl Shown {
+    fn of(app: &App) -> Self {
+        let summary = app.device().map(|(_, summary)| summary);
+        let plot = app.parts.timeline.plot;
+        Self {
+            devices: app.devices.iter().filter(|device| device.summary.is_some()).count(),
+            reading: app.reading.iter().map(|file| (file.name.clone(), file.done, file.total)).collect(),
+            failed: app.failed.clone(),
+            at_rest: app.is_at_rest(),
+            current: app.current,
+            axis: app.view.axis,
+            x: app.view.x,
+            y: app.view.y,
+            plot: if plot.is_finite() {
+                [plot.left(), plot.top(), plot.width(), plot.height()]
+            } else {
+                [0.0; 4]
+            },
+            tab: app.settings.tab,
+            selected: app.selected,
+            stack: app.selected_stack(),
+            peak: summary.as_ref().map(|summary| summary.peaks[0].0),
+            verdict: summary.map(|summary| summary.verdict.clone()),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        match (&self.verdict, self.peak) {
+            (Some(verdict), Some(peak)) => format!(
+                "{} open; device {}: peak {peak} bytes requested, {verdict}",
+                self.devices,
+                self.current + 1
+            ),
+            _ => "vramscope: no memory snapshot is open".into(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+"use strict";
+// A session in a Web Worker. Questions are answered between the chunks of a file that is being read.
+
+// Large enough that fetching costs little, small enough that a question does not wait long.
+const CHUNK = 4 << 20;
+let worker = null;
+let cancelled = false;
+let turn = Promise.resolve();
+
+// A trap leaves the module of no more use: every later call says so.
+const message = (error) =>
+  error instanceof WebAssembly.RuntimeError || error instanceof RangeError
+    ? "the browser gave this page no more memory, or the reader has a fault (" + error.message + ")"
+    : String(error && error.message ? error.message : error);
+
+async function read({ id, name, blob, named }) {
+  if (!named) {
+    const head = await blob.slice(0, wasm_bindgen.Worker.probe_bytes()).arrayBuffer();
+    if (!wasm_bindgen.Worker.looks_like_snapshot(new Uint8Array(head))) throw null;
+  }
+  worker.begin(name, blob.size, named, false);
+  let next = blob.slice(0, CHUNK).arrayBuffer();
+  for (let at = 0; at < blob.size; at += CHUNK) {
+    const chunk = new Uint8Array(await next);
+    // The next chunk is fetched while this one is parsed.
+    next = blob.slice(at + CHUNK, at + 2 * CHUNK).arrayBuffer();
+    if (cancelled) return worker.stop();
+    worker.feed(chunk);
+    postMessage({ id, done: Math.min(at + CHUNK, blob.size) });
+  }
+  postMessage({ id, devices: worker.finish() });
+}
+
+// Base64 in pieces: one call for all of it would need a string as long again.
+function* decoded(text) {
+  for (let at = 0; at < text.length; at += CHUNK) {
+    yield Uint8Array.from(atob(text.slice(at, at + CHUNK)), (letter) => letter.charCodeAt(0));
+  }
+}
+
+// What a report carries: Arrow IPC, packed with gzip, as base64.
+async function unpack({ id, name, text, bytes }) {
+  worker.begin(name, bytes, true, true);
+  const pieces = [...decoded(text)];
+  const stream = new Blob(pieces).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
+  for (;;) {
+    const { done, value } = await stream.read();
+    if (done) break;
+    if (cancelled) return worker.stop();
+    worker.feed(value);
+  }
+  postMessage({ id, done: bytes });
+  postMessage({ id, devices: worker.finish() });
+}
+
+onmessage = ({ data }) => {
+  if (data.module) {
+    wasm_bindgen.initSync({ module: data.module });
+    worker = new wasm_bindgen.Worker();
+  } else if (data.ticket !== undefined) {
+    let bytes = new Uint8Array();
+    try {
+      bytes = worker.answer(data.request);
+    } catch (error) {
+      postMessage({ broken: message(error) });
+    }
+    postMessage({ ticket: data.ticket, bytes }, [bytes.buffer]);
+  } else if (data.cancel) {
+    cancelled = true;
+  } else {
+    cancelled = false;
+    turn = turn
+      .then(() => (data.text === undefined ? read(data) : unpack(data)))
+      .catch((error) => postMessage({ id: data.id, error: error === null ? null : message(error) }))
+      .then(() => postMessage({ id: data.id, over: true }));
+  }
+};

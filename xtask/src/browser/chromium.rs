@@ -1,0 +1,241 @@
+//! A Chromium without a screen, driven over its DevTools protocol.
+//!
+//! The protocol runs over two pipes (`--remote-debugging-pipe`), so nothing listens on a port. A shell puts them
+//! where Chromium looks for them: its descriptors 3 and 4.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use serde_json::{Value, json};
+
+/// A machine with neighbours can be slow.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// No sandbox, because gates run as root in a container; nothing that calls home.
+const FLAGS: &str = "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader \
+    --disable-background-networking --disable-component-update --disable-sync --no-first-run \
+    --allow-file-access-from-files=false --window-size=1400,900 --hide-scrollbars --remote-debugging-pipe";
+
+/// A browser with one page.
+pub(crate) struct Chromium {
+    child: Child,
+    commands: ChildStdin,
+    messages: Receiver<Value>,
+    last: u64,
+    session: String,
+    /// Errors and warnings of the console, and exceptions.
+    pub(crate) complaints: Vec<String>,
+    /// Every address that was asked for.
+    pub(crate) requests: Vec<String>,
+    /// Bytes that came over the network.
+    pub(crate) received: f64,
+    _profile: tempfile::TempDir,
+}
+
+impl Chromium {
+    /// Starts the browser with a fresh profile.
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        let profile = tempfile::tempdir()?;
+        let line = format!(
+            "exec chromium {FLAGS} --user-data-dir='{}' 3<&0 4>&1 >/dev/null",
+            profile.path().display()
+        );
+        let mut child = Command::new("sh")
+            .args(["-c", &line])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let commands = child.stdin.take().context("no pipe")?;
+        let answers = child.stdout.take().context("no pipe")?;
+        let (sender, messages) = channel();
+        thread::spawn(move || {
+            let mut answers = BufReader::new(answers);
+            let mut message = Vec::new();
+            while answers.read_until(0, &mut message).is_ok_and(|len| len > 0) {
+                message.pop();
+                if let Ok(value) = serde_json::from_slice(&message)
+                    && sender.send(value).is_err()
+                {
+                    return;
+                }
+                message.clear();
+            }
+        });
+        let mut chromium = Self {
+            child,
+            commands,
+            messages,
+            last: 0,
+            session: String::new(),
+            complaints: Vec::new(),
+            requests: Vec::new(),
+            received: 0.0,
+            _profile: profile,
+        };
+        let page = chromium.call("Target.createTarget", json!({ "url": "about:blank" }))?;
+        let attach = json!({ "targetId": page["targetId"], "flatten": true });
+        let session = chromium.call("Target.attachToTarget", attach).context("is chromium installed?")?;
+        chromium.session = session["sessionId"].as_str().unwrap_or_default().to_owned();
+        for domain in ["Page", "Runtime", "Log", "Network", "DOM", "Performance"] {
+            chromium.call(&format!("{domain}.enable"), json!({}))?;
+        }
+        let size = json!({ "width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        chromium.call("Emulation.setDeviceMetricsOverride", size)?;
+        Ok(chromium)
+    }
+
+    /// Sends a command and waits for its answer; what else happens meanwhile is taken down.
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+        self.last += 1;
+        let mut command = json!({ "id": self.last, "method": method, "params": params });
+        if !self.session.is_empty() {
+            command["sessionId"] = self.session.clone().into();
+        }
+        let mut bytes = serde_json::to_vec(&command)?;
+        bytes.push(0);
+        self.commands.write_all(&bytes)?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let message = match self.messages.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => bail!("no answer to {method}"),
+                Err(RecvTimeoutError::Disconnected) => bail!("the browser is gone"),
+            };
+            if message["id"] == self.last {
+                ensure!(message["error"].is_null(), "{method}: {}", message["error"]);
+                return Ok(message["result"].clone());
+            }
+            self.note(&message);
+        }
+    }
+
+    fn note(&mut self, message: &Value) {
+        let params = &message["params"];
+        let complaint = match message["method"].as_str().unwrap_or_default() {
+            "Runtime.consoleAPICalled"
+                if ["error", "assert"].contains(&params["type"].as_str().unwrap_or_default()) =>
+            {
+                params["args"].to_string()
+            }
+            "Runtime.exceptionThrown" => params["exceptionDetails"].to_string(),
+            "Log.entryAdded" if params["entry"]["level"] == "error" => params["entry"].to_string(),
+            "Network.requestWillBeSent" => {
+                let url = params["request"]["url"].as_str().unwrap_or_default();
+                self.requests.push(url.chars().take(200).collect());
+                return;
+            }
+            "Network.loadingFinished" => {
+                self.received += params["encodedDataLength"].as_f64().unwrap_or_default();
+                return;
+            }
+            _ => return,
+        };
+        self.complaints.push(complaint);
+    }
+
+    /// Goes to an address.
+    pub(crate) fn open(&mut self, url: &str) -> anyhow::Result<()> {
+        let answer = self.call("Page.navigate", json!({ "url": url }))?;
+        ensure!(answer["errorText"].is_null(), "{url}: {}", answer["errorText"]);
+        Ok(())
+    }
+
+    /// The value of an expression.
+    pub(crate) fn value(&mut self, expression: &str) -> anyhow::Result<Value> {
+        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let answer = self.call("Runtime.evaluate", params)?;
+        ensure!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
+        Ok(answer["result"]["value"].clone())
+    }
+
+    /// What the viewer says that it shows; null before it has started.
+    pub(crate) fn shown(&mut self) -> anyhow::Result<Value> {
+        let started = "document.body?.classList.contains('started') ? wasm_bindgen.shown() : ''";
+        let text = self.value(started)?;
+        Ok(serde_json::from_str(text.as_str().unwrap_or_default()).unwrap_or_default())
+    }
+
+    /// Waits until the viewer shows something.
+    pub(crate) fn wait(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let shown = self.shown()?;
+            if is_so(&shown) {
+                return Ok(shown);
+            }
+            if Instant::now() > until {
+                bail!("{what} did not come; shown: {shown}; complaints: {:?}", self.complaints);
+            }
+            thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Drops files and folders on the middle of the page, as a hand does it.
+    pub(crate) fn drop_files(&mut self, paths: &[&Path]) -> anyhow::Result<()> {
+        for kind in ["dragEnter", "dragOver", "drop"] {
+            let data = json!({ "items": [], "files": paths, "dragOperationsMask": 1 });
+            self.call("Input.dispatchDragEvent", json!({ "type": kind, "x": 700, "y": 450, "data": data }))?;
+        }
+        Ok(())
+    }
+
+    /// Moves, presses and lets go.
+    pub(crate) fn click(&mut self, x: f64, y: f64) -> anyhow::Result<()> {
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event)?;
+            thread::sleep(Duration::from_millis(60));
+        }
+        Ok(())
+    }
+
+    /// Turns the wheel.
+    pub(crate) fn wheel(&mut self, x: f64, y: f64, delta: f64) -> anyhow::Result<()> {
+        let event = json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": delta });
+        self.call("Input.dispatchMouseEvent", event)?;
+        Ok(())
+    }
+
+    /// Presses a key.
+    pub(crate) fn key(&mut self, key: &str) -> anyhow::Result<()> {
+        let is_digit = key.bytes().all(|byte| byte.is_ascii_digit());
+        let code = if is_digit { format!("Digit{key}") } else { format!("Key{}", key.to_uppercase()) };
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({ "type": kind, "key": key, "code": code });
+            if kind == "keyDown" {
+                event["text"] = key.into();
+            }
+            self.call("Input.dispatchKeyEvent", event)?;
+            thread::sleep(Duration::from_millis(40));
+        }
+        Ok(())
+    }
+
+    /// What the page looks like, as a PNG file.
+    pub(crate) fn screenshot(&mut self) -> anyhow::Result<Vec<u8>> {
+        let answer = self.call("Page.captureScreenshot", json!({ "format": "png" }))?;
+        Ok(BASE64_STANDARD.decode(answer["data"].as_str().unwrap_or_default())?)
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        // It closes its own children; if it does not, it is ended.
+        let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        for _ in 0..50 {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
