@@ -42,6 +42,12 @@ pub(crate) enum BenchCommand {
         #[arg(long, default_value_t = 3)]
         runs: u32,
     },
+    /// The page in a Chromium without a screen: from the drop to the picture, beside opening natively
+    Web {
+        /// Snapshots
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
     /// How the cost grows: synthetic files of more and more events
     Scale {
         /// Events of each file
@@ -61,6 +67,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<()> {
             crate::process::run(crate::process::cargo(&build).arg(file))
         }
         BenchCommand::Inputs { rows, runs } => inputs::run(*rows, *runs),
+        BenchCommand::Web { files } => crate::browser::bench::run(files),
         BenchCommand::Scale { events } => scale(events),
     }
 }

@@ -1,9 +1,10 @@
 //! Many files at once: what the verbs that take folders share.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use vramscope_files::{OpenError, Opened, find, open_each};
+use vramscope_files::{Cache, OpenError, Opened, find, open_each};
 use vramscope_snapshot::naming::RankKind;
 
 use crate::args::Sources;
@@ -22,12 +23,21 @@ pub(crate) fn open<T: Send>(
     sources: &Sources,
     make: impl Fn(Opened, &FilterArgs) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Read<T>> {
-    let (inputs, errors) = find(&sources.paths);
-    let cache = sources.output.cache.cache();
+    open_paths(&sources.paths, &sources.filter, sources.output.cache.cache().as_ref(), make)
+}
+
+/// The same for a verb that prints neither text nor JSON.
+pub(crate) fn open_paths<T: Send>(
+    paths: &[PathBuf],
+    filter: &FilterArgs,
+    cache: Option<&Cache>,
+    make: impl Fn(Opened, &FilterArgs) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<Read<T>> {
+    let (inputs, errors) = find(paths);
     let bar = Bar::new(&inputs);
-    let results = open_each(&inputs, cache.as_ref(), &bar, |opened| {
+    let results = open_each(&inputs, cache, &bar, |opened| {
         let path = opened.path.display().to_string();
-        make(opened, &sources.filter).map_err(|error| format!("{path}: {error:#}"))
+        make(opened, filter).map_err(|error| format!("{path}: {error:#}"))
     });
     drop(bar);
     let mut read = Read { values: Vec::new(), errors: errors.iter().map(OpenError::to_string).collect() };

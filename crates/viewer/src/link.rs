@@ -63,7 +63,6 @@ impl App {
 
     /// Shows what a link says. What it does not say, or what there is not, stays as it is.
     pub fn follow(&mut self, link: &str) {
-        self.followed = true;
         let get = |key: &str| {
             link.split('&').find_map(|part| part.split_once('=').filter(|(k, _)| *k == key)).map(|(_, v)| v)
         };
@@ -78,6 +77,7 @@ impl App {
             self.focus(device);
         }
         let Some((_, summary)) = self.device() else { return };
+        self.followed = true;
         if let Some(bytes) = get("bytes").and_then(|text| value(&Bytes::ALL, text)) {
             self.settings.bytes = bytes;
         }

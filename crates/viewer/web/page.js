@@ -44,6 +44,16 @@ let module = null;
 let files = 0;
 const waiting = [];
 const reading = new Map();
+// The link that the page was opened with, until every file that it may mean is there.
+let any_opened = false;
+let wanted = decodeURIComponent(location.hash.slice(1));
+
+function all_read() {
+  wasm_bindgen.idle();
+  if (!any_opened) return;
+  if (wanted) wasm_bindgen.follow(wanted);
+  wanted = "";
+}
 
 function start_worker() {
   // One text for every place, also for a page that was opened from a disk and may not load a second file.
@@ -70,7 +80,7 @@ function next_file() {
     workers[number].busy = true;
     workers[number].worker.postMessage(file);
   }
-  if (reading.size === 0) wasm_bindgen.idle();
+  if (reading.size === 0) all_read();
 }
 
 function hear(number, data) {
@@ -79,7 +89,10 @@ function hear(number, data) {
   const file = reading.get(data.id);
   if (!file) return;
   if (data.done !== undefined) wasm_bindgen.reading(file.name, data.done, file.bytes);
-  if (data.devices !== undefined) wasm_bindgen.opened(file.name, number, data.devices);
+  if (data.devices !== undefined) {
+    any_opened = true;
+    wasm_bindgen.opened(file.name, number, data.devices);
+  }
   if (data.error) wasm_bindgen.failed(file.name, data.error);
   if (data.over) {
     workers[number].busy = false;
@@ -150,7 +163,8 @@ async function hear_server() {
   let seen = 0;
   for (;;) {
     const more = wasm_bindgen.take_news(await post("news", String(seen)));
-    if (more === undefined) return;
+    any_opened = true;
+    if (more === undefined) return all_read();
     seen += more;
     await new Promise((done) => setTimeout(done, 200));
   }
@@ -204,7 +218,7 @@ globalThis.vramscope = {
   },
   link: () => decodeURIComponent(location.hash.slice(1)),
   set_link(text) {
-    history.replaceState(null, "", "#" + text);
+    if (!wanted) history.replaceState(null, "", "#" + text);
   },
   describe(text) {
     element("canvas").setAttribute("aria-label", text);
@@ -225,6 +239,7 @@ async function main() {
   addEventListener("hashchange", () => wasm_bindgen.follow(vramscope.link()));
   await wasm_bindgen.start(canvas, served);
   document.body.classList.add("started");
+  canvas.focus();
   if (served) hear_server().catch(gone);
   const inside = [...document.querySelectorAll("script[data-snapshot]")];
   if (inside.length > 0) {

@@ -91,6 +91,22 @@ impl Chromium {
         Ok(chromium)
     }
 
+    /// Bytes that the browser and all of its processes hold by themselves.
+    pub(crate) fn memory(&self) -> f64 {
+        let mut ours = vec![self.child.id().to_string()];
+        let mut all = 0.0;
+        while let Some(id) = ours.pop() {
+            let read = |name: &str| std::fs::read_to_string(format!("/proc/{id}/{name}")).unwrap_or_default();
+            let field = |text: &str| text.split_whitespace().nth(1).and_then(|text| text.parse::<f64>().ok());
+            let rollup = read("smaps_rollup");
+            let private = rollup.lines().filter(|line| line.starts_with("Private_"));
+            all += private.filter_map(field).sum::<f64>() * 1024.0;
+            let children = read(&format!("task/{id}/children"));
+            ours.extend(children.split_whitespace().map(str::to_owned));
+        }
+        all
+    }
+
     /// Sends a command and waits for its answer; what else happens meanwhile is taken down.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
         self.last += 1;
@@ -198,6 +214,7 @@ impl Chromium {
 
     /// Turns the wheel.
     pub(crate) fn wheel(&mut self, x: f64, y: f64, delta: f64) -> anyhow::Result<()> {
+        self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }))?;
         let event = json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": delta });
         self.call("Input.dispatchMouseEvent", event)?;
         Ok(())

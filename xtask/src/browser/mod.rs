@@ -1,5 +1,6 @@
 //! `cargo xtask browser`: the page, a report and `serve` in a real browser, as a person uses them.
 
+pub(crate) mod bench;
 mod chromium;
 mod files;
 mod pixels;
@@ -72,6 +73,10 @@ fn recording(name: &str) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+fn recordings() -> anyhow::Result<Vec<Vec<u8>>> {
+    RANKS.iter().map(|name| recording(name)).collect()
+}
+
 fn number(shown: &Value, path: &str) -> f64 {
     shown.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN)
 }
@@ -101,7 +106,7 @@ fn page(run_folder: &Path, pictures: &Path) -> anyhow::Result<()> {
     ensure!(shown["failed"] == serde_json::json!([]), "{}", shown["failed"]);
     let picture = chromium.screenshot()?;
     fs::write(pictures.join("ranks.png"), &picture)?;
-    pixels::compare(&picture, &shown, &recording(RANKS[0])?)?;
+    pixels::compare(&picture, &shown, &recordings()?)?;
 
     // The axis, and back.
     chromium.key("t")?;
@@ -234,7 +239,7 @@ fn serve(run_folder: &Path, pictures: &Path) -> anyhow::Result<()> {
     let shown = chromium.wait("four ranks", |shown| is_open(shown, 4))?;
     let picture = chromium.screenshot()?;
     fs::write(pictures.join("serve.png"), &picture)?;
-    pixels::compare(&picture, &shown, &recording(RANKS[0])?)?;
+    pixels::compare(&picture, &shown, &recordings()?)?;
     clean(&chromium, &url)?;
     eprintln!(
         "serve: {:.0} bytes received until the picture was sharp, page and module included",

@@ -9,8 +9,9 @@ use vramscope_snapshot::Reader;
 /// Lines, labels and marks lie over the picture; the rest must be the same.
 const LEAST_SAME: f64 = 0.85;
 
-/// Compares a screenshot with what the engine on this side says of the same file.
-pub(crate) fn compare(screenshot: &[u8], shown: &Value, file: &[u8]) -> anyhow::Result<()> {
+/// Compares a screenshot with what the engine on this side says of the file that is shown, which is the one with
+/// the same peak: whichever was read first is shown first.
+pub(crate) fn compare(screenshot: &[u8], shown: &Value, files: &[Vec<u8>]) -> anyhow::Result<()> {
     let mut decoder = png::Decoder::new(std::io::Cursor::new(screenshot)).read_info()?;
     let mut pixels = vec![0; decoder.output_buffer_size().context("too large a picture")?];
     let info = decoder.next_frame(&mut pixels)?;
@@ -20,22 +21,26 @@ pub(crate) fn compare(screenshot: &[u8], shown: &Value, file: &[u8]) -> anyhow::
         pixels.get(from..from + 3).map(|rgb| [rgb[0], rgb[1], rgb[2]])
     };
 
-    let mut reader = Reader::new();
-    reader.feed(file)?;
-    let snapshot = reader.finish()?;
-    let replays = Replay::all(&snapshot);
     let mut session = Session::default();
-    let of = *session
-        .add(OpenFile::new("file", "", file.len() as u64, snapshot, replays))
-        .first()
-        .context("no device")?;
+    let mut found = None;
+    for file in files {
+        let mut reader = Reader::new();
+        reader.feed(file)?;
+        let snapshot = reader.finish()?;
+        let replays = Replay::all(&snapshot);
+        for of in session.add(OpenFile::new("file", "", file.len() as u64, snapshot, replays)) {
+            if let Some(Response::Summary(summary)) = session.answer(&Request::Summary(of), &|| true)
+                && shown["peak"] == summary.peaks[0].0
+            {
+                found = Some((of, summary));
+            }
+        }
+    }
+    let (of, summary) = found.context("no file has the peak that is shown")?;
     let pair = |key: &str| -> anyhow::Result<(f64, f64)> { Ok(serde_json::from_value(shown[key].clone())?) };
     let [left, top, width, height]: [f64; 4] = serde_json::from_value(shown["plot"].clone())?;
     let stretch = Stretch { axis: Axis::Events, x: pair("x")?, width: width.round() as u32 };
     let (bytes, y, height) = (Bytes::Requested, pair("y")?, height.round() as u32);
-    let Some(Response::Summary(summary)) = session.answer(&Request::Summary(of), &|| true) else {
-        bail!("no summary")
-    };
     let request = Request::Tile { of, bytes, stretch, y, height, pools: true, categories: false };
     let Some(Response::Tile(tile)) = session.answer(&request, &|| true) else { bail!("no picture") };
     let wanted = vramscope_viewer::paint(&tile, summary.events);

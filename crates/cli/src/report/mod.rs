@@ -3,6 +3,7 @@
 mod redact;
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -13,7 +14,8 @@ use flate2::write::GzEncoder;
 use vramscope_engine::{Session, Source};
 use vramscope_snapshot::ipc;
 
-use crate::args::{FileArgs, Sources};
+use crate::args::{CacheArgs, FileArgs};
+use crate::filter::FilterArgs;
 use crate::site::Site;
 use crate::{many, output, summary};
 
@@ -25,13 +27,18 @@ use crate::{many, output, summary};
   vramscope report snapshot.pickle -o report.html
   vramscope report run/ -o report.html --redact      # for people who may not see paths and names")]
 pub(crate) struct ReportArgs {
-    #[command(flatten)]
-    pub(crate) sources: Sources,
+    /// Snapshot files, or folders of them
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
     /// Leave out folders, the program's own files and functions, annotations and notes; those of libraries stay
     #[arg(long)]
     pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) file: FileArgs,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
 }
 
 /// Pixels of the picture.
@@ -52,7 +59,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         bail!("a report is not for a terminal; name a file with -o");
     }
     let site = Site::find()?;
-    let read = many::open(&args.sources, |opened, filter| {
+    let read = many::open_paths(&args.paths, &args.filter, args.cache.cache().as_ref(), |opened, filter| {
         let opened = if args.redact { redact::redact(opened) } else { opened };
         let mut packer = GzEncoder::new(Vec::new(), Compression::default());
         ipc::encode(&opened.snapshot, &mut packer)?;

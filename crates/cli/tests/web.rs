@@ -1,0 +1,185 @@
+//! `report` and `serve` without a browser: what they write, and whom they answer. `cargo xtask browser` looks at
+//! the page itself; here a page of two lines stands in its place.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use vramscope_engine::{Request, Response, Source, decode, encode};
+use vramscope_snapshot::ipc;
+
+const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><body><!--data--></body></html>\n";
+
+fn site(folder: &Path) -> PathBuf {
+    let site = folder.join("site");
+    fs::create_dir_all(&site).unwrap();
+    fs::write(site.join("index.html"), PAGE).unwrap();
+    fs::write(site.join("vramscope.wasm.gz"), b"\x1f\x8bmodule").unwrap();
+    site
+}
+
+fn vramscope(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vramscope"));
+    command.env("VRAMSCOPE_WEB", site(folder));
+    command
+}
+
+fn recording() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings/oom.pickle.xz")
+}
+
+fn report(folder: &Path, more: &[&str]) -> String {
+    let file = folder.join("report.html");
+    let _ = fs::remove_file(&file);
+    let output =
+        vramscope(folder).arg("report").arg(recording()).arg("-o").arg(&file).args(more).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read_to_string(file).unwrap()
+}
+
+/// The snapshot that a report carries.
+fn inside(page: &str) -> vramscope_snapshot::Snapshot {
+    let (_, script) = page.split_once("data-snapshot=").unwrap();
+    let (_, data) = script.split_once('>').unwrap();
+    let packed = BASE64_STANDARD.decode(data.split_once('<').unwrap().0).unwrap();
+    let mut arrow = Vec::new();
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut arrow).unwrap();
+    ipc::decode(arrow.as_slice()).unwrap()
+}
+
+#[test]
+fn a_report_holds_the_module_the_data_a_summary_and_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = report(folder.path(), &[]);
+    assert!(page.contains("<script id=\"module\" type=\"text/plain\">H4ttb2R1bGU=</script>"));
+    assert!(page.contains("11 823 events") && page.contains("modeling_llama.py:175 forward"));
+    assert!(page.contains("<img alt=\"Memory timeline of ") && page.contains("data:image/png;base64,iVBOR"));
+    assert_eq!(inside(&page).traces[0].events.len(), 11_823);
+}
+
+#[test]
+fn a_report_never_overwrites_unless_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    fs::write(&file, "precious").unwrap();
+    let run = |more: &[&str]| {
+        vramscope(folder.path())
+            .arg("report")
+            .arg(recording())
+            .arg("-o")
+            .arg(&file)
+            .args(more)
+            .output()
+            .unwrap()
+    };
+    assert_eq!(run(&[]).status.code(), Some(2));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    assert!(run(&["--force"]).status.success());
+}
+
+#[test]
+fn a_redacted_report_has_the_sizes_but_not_the_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (open, redacted) =
+        (inside(&report(folder.path(), &[])), inside(&report(folder.path(), &["--redact"])));
+    assert_eq!(open.traces, redacted.traces, "events and sizes are as they were");
+    let is_library = |text: &&str| text.starts_with("site-packages/") || text.starts_with("lib/python");
+    assert!(redacted.strings.iter().any(|text| is_library(&text)));
+    assert!(redacted.strings.iter().all(|text| !text.starts_with('/')), "no folder of the machine is left");
+    let own = open.strings.iter().find(|text| text.ends_with(".py") && !text.contains("-packages/")).unwrap();
+    assert!(redacted.strings.iter().all(|text| text != own), "{own} is gone");
+}
+
+struct Serving {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Serving {
+    fn start(folder: &Path) -> Self {
+        let mut child = vramscope(folder)
+            .args(["serve", "--no-cache"])
+            .arg(recording())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url = lines.next().unwrap().unwrap();
+        let (address, token) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        assert!(address.starts_with("127.0.0.1:"), "only this machine can connect: {address}");
+        let port = address.rsplit(':').next().unwrap();
+        assert!(lines.next().unwrap().unwrap().contains(&format!("ssh -L {port}:127.0.0.1:{port} ")));
+        let (address, token) = (address.to_owned(), token.trim_end_matches('/').to_owned());
+        Self { child, address, token }
+    }
+
+    /// The status and the body of an answer.
+    fn send(&self, line: &str, headers: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let head = format!(
+            "{line} HTTP/1.1\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+        let status = String::from_utf8_lossy(&answer[9..12]).parse().unwrap();
+        (status, answer[end + 4..].to_vec())
+    }
+}
+
+#[test]
+fn only_its_own_page_with_the_token_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = Serving::start(folder.path());
+    let (token, host) = (&serving.token, format!("Host: {}\r\n", serving.address));
+    let status = |line: String, headers: &str| serving.send(&line, headers, b"").0;
+    let (code, page) = serving.send(&format!("GET /{token}/"), &host, b"");
+    assert_eq!(code, 200);
+    assert!(String::from_utf8(page).unwrap().contains("<html data-session=\"server\" "));
+    assert_eq!(status("GET /".into(), &host), 403, "no token");
+    assert_eq!(status(format!("GET /{}/", "0".repeat(32)), &host), 403, "another token");
+    assert_eq!(status(format!("GET /{token}/"), "Host: evil.example\r\n"), 403, "a name that leads here");
+    let foreign = format!("{host}Origin: http://evil.example\r\n");
+    assert_eq!(status(format!("POST /{token}/news"), &foreign), 403, "another page");
+    assert_eq!(status(format!("GET /{token}/../../etc/passwd"), &host), 404, "no files");
+    assert_eq!(status(format!("PUT /{token}/"), &host), 405, "nothing to write");
+    assert_eq!(status(format!("POST /{token}/ask"), &host), 400, "no question");
+}
+
+#[test]
+fn questions_are_answered_by_the_session_in_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = Serving::start(folder.path());
+    let (token, host) = (&serving.token, format!("Host: {}\r\n", serving.address));
+    let of = Source { file: 0, device: 0 };
+    let peak = loop {
+        let (code, answer) =
+            serving.send(&format!("POST /{token}/ask"), &host, &encode(&Request::Summary(of)));
+        assert_eq!(code, 200);
+        match decode::<Response>(&answer).unwrap() {
+            Response::Summary(summary) => break summary.peaks[0].0,
+            // It is still being read.
+            _ => std::thread::sleep(std::time::Duration::from_millis(50)),
+        }
+    };
+    let oracle = fs::read_to_string(recording().with_file_name("oom.oracle.json")).unwrap();
+    let oracle: serde_json::Value = serde_json::from_str(&oracle).unwrap();
+    let marks = oracle["marks"].as_array().unwrap();
+    let wanted = marks.iter().filter_map(|mark| mark["requested_peak"].as_i64()).max();
+    assert_eq!(Some(peak), wanted, "PyTorch's own peak");
+}
