@@ -14,6 +14,8 @@ mod flame;
 mod fragmentation;
 mod insights;
 mod many;
+#[cfg(target_os = "linux")]
+mod memory;
 mod moment;
 mod output;
 mod overlap;
@@ -40,6 +42,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use args::{Args, Command};
+
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static MEMORY: memory::Memory = memory::Memory;
 
 /// What a command ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 fn main() -> ExitCode {
