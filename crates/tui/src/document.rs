@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vramscope_analysis::categories::{Categories, Rules, classify};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::shapes::Shapes;
-use vramscope_analysis::{Moment, Replay, Span, Times, is_internal, is_internal_phase, spans, text};
+use vramscope_analysis::{Counter, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans, text};
 use vramscope_files::Opened;
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, FrameId, Snapshot, StackId};
 
@@ -205,5 +205,29 @@ impl<'a> Subject<'a> {
     /// The user's own line of a stack.
     pub(crate) fn place(self, stack: StackId) -> String {
         crate::words::place(self.snapshot(), stack)
+    }
+
+    /// `device 0`, or what the source calls it.
+    pub(crate) fn device_name(self) -> String {
+        text::printable(&self.snapshot().device_name(self.replay().device()))
+    }
+
+    /// Whether the file tells how much is held from the driver.
+    pub(crate) fn has_reserved(self) -> bool {
+        self.snapshot().has_reserved(self.replay().device())
+    }
+
+    /// Whether the file tells where blocks and segments lie.
+    pub(crate) fn has_map(self) -> bool {
+        self.snapshot().has.addresses
+    }
+
+    /// The counters that the file tells.
+    pub(crate) fn has_counter(self, counter: Counter) -> bool {
+        match counter {
+            Counter::Requested | Counter::Allocated => true,
+            Counter::Active => self.snapshot().has_active(self.replay().device()),
+            Counter::Reserved => self.has_reserved(),
+        }
     }
 }

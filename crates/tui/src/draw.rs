@@ -131,8 +131,8 @@ fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
     };
     let verdict = format!("{mark} {}{about}", verdict.status.name().replace('_', " "));
     let devices = match pane.doc.opened.replays.len() {
-        1 => format!("device {}", subject.replay().device()),
-        n => format!("device {} ({} of {n}, < >)", subject.replay().device(), pane.device + 1),
+        1 => subject.device_name(),
+        n => format!("{} ({} of {n}, < >)", subject.device_name(), pane.device + 1),
     };
     let loading = loading_words(app);
     let room = usize::from(area.width).saturating_sub(x as usize + verdict.width() + devices.width() + 6);
@@ -201,7 +201,7 @@ fn draw_panes(buffer: &mut Buffer, app: &App) {
             let mark = if is_active { "▸ " } else { "  " };
             let side = ["A", "B"][number.min(1)];
             let subject = pane.subject();
-            let words = format!("{mark}{side} {} · device {}", pane.doc.title(), subject.replay().device());
+            let words = format!("{mark}{side} {} · {}", pane.doc.title(), subject.device_name());
             let style = if is_active { theme.style(Role::Title) } else { theme.style(Role::Dim) };
             put(buffer, name, name.x, name.y, &fit(&words, name.width.into()), style);
             if number == 1 && app.split == Split::Columns {

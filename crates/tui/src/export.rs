@@ -1,10 +1,11 @@
 //! What is on the screen as JSON, for scripts and bug reports.
 
 use serde_json::{Value, json};
-use vramscope_analysis::{Counters, Moment, Place};
+use vramscope_analysis::{Counter, Counters, Moment, Place};
 
 use crate::app::App;
 use crate::branches::Branches;
+use crate::document::Subject;
 use crate::keys::View;
 use crate::pane::Pane;
 use crate::views::Names;
@@ -59,7 +60,7 @@ pub(crate) fn json(app: &App) -> Value {
             let row = |row: &crate::views::ranks::Row| match &row.progress {
                 Progress::Known(figures) => {
                     json!({"path": row.title(), "device": figures.device.0, "events": figures.events,
-                    "peak": figures.digest.peak, "end": figures.digest.end, "reserved_peak": figures.digest.reserved_peak, "gap": figures.digest.gap,
+                    "peak": figures.digest.peak, "end": figures.digest.end, "reserved_peak": figures.reserved_peak(), "gap": figures.gap(),
                     "oom": figures.ooms, "verdict": figures.verdict})
                 }
                 Progress::Failed(why) => json!({"path": row.title(), "error": why}),
@@ -95,18 +96,21 @@ pub(crate) fn json(app: &App) -> Value {
         "path": pane.doc.opened.path.display().to_string(),
         "device": subject.replay().device().0,
         "event": at.event().map(|event| event.0),
-        "counters": counters(subject.replay().counters(at)),
+        "counters": counters(subject, subject.replay().counters(at)),
         "screen": body,
     })
 }
 
-fn counters(counters: Counters) -> Value {
-    json!({"requested": counters.requested, "allocated": counters.allocated, "active": counters.active, "reserved": counters.reserved})
+/// What the file does not tell is null.
+fn counters(subject: Subject<'_>, counters: Counters) -> Value {
+    let stated = |counter: Counter| subject.has_counter(counter).then_some(counters[counter]);
+    Counter::ALL.into_iter().map(|counter| (counter.name().to_owned(), json!(stated(counter)))).collect()
 }
 
 fn timeline(pane: &Pane) -> Value {
+    let subject = pane.subject();
     let event = |at: Moment| at.event().map(|event| event.0);
-    let column = |column: &crate::views::timeline::Column| json!({"from": event(column.from), "to": event(column.to), "min": counters(column.min), "max": counters(column.max)});
+    let column = |column: &crate::views::timeline::Column| json!({"from": event(column.from), "to": event(column.to), "min": counters(subject, column.min), "max": counters(subject, column.max)});
     json!({
         "counter": pane.timeline.counter.name(),
         "rows": pane.timeline.columns().iter().map(column).collect::<Vec<_>>(),

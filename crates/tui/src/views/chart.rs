@@ -120,7 +120,10 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, at: Moment, theme: 
         more.push(format!("+{seconds:.3} s"));
     }
     if counter != Counter::Reserved {
-        more.push(format!("{} reserved", signed(counters.reserved)));
+        more.push(match subject.has_reserved() {
+            true => format!("{} reserved", signed(counters.reserved)),
+            false => "reserved is not in this file".into(),
+        });
     }
     if area.width >= 120
         && let Some(time_us) = subject.time(at)

@@ -153,10 +153,10 @@ fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str
     let mut facts = vec![(
         "block",
         format!(
-            "{}{} at {:#x}",
+            "{}{}{}",
             bytes(allocation.size),
             if allocation.estimated { " (inferred)" } else { "" },
-            allocation.addr
+            if subject.has_map() { format!(" at {:#x}", allocation.addr) } else { String::new() }
         ),
     )];
     facts.push((
@@ -203,7 +203,9 @@ fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str
             ));
         }
     }
-    facts.push(("pool", format!("{} · stream {stream:#x}", pool(state_pool))));
+    if subject.has_map() {
+        facts.push(("pool", format!("{} · stream {stream:#x}", pool(state_pool))));
+    }
     if let Some(event) = allocation.opened.event() {
         let meta = snapshot.meta(subject.events().get(event.index()).meta);
         for (name, id) in [

@@ -22,6 +22,8 @@ use ratatui::style::Style;
 use vramscope_analysis::{Line, Place};
 use vramscope_snapshot::{FrameId, Snapshot};
 
+use crate::document::Subject;
+use crate::theme::{Role, Theme};
 use crate::words;
 
 /// What frames of a tree are called.
@@ -36,6 +38,9 @@ impl Names<'_> {
     pub(crate) fn short(self, place: Place) -> String {
         match (place, self) {
             (Place::Root, _) => "all".into(),
+            (Place::NoStack | Place::NoFrame, Self::Snapshot(snapshot)) if !snapshot.has.addresses => {
+                words::NOT_NAMED.into()
+            }
             (Place::NoStack, _) => "(no stack recorded)".into(),
             (Place::NoFrame, _) => "(no Python frame)".into(),
             (Place::Frame(frame), Self::Snapshot(snapshot)) => {
@@ -102,6 +107,20 @@ pub(crate) fn put_right(buffer: &mut Buffer, area: Rect, after: u16, y: u16, tex
     let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
     if let Some(x) = area.right().checked_sub(width).filter(|&x| x > after) {
         put(buffer, area, x, y, text, style);
+    }
+}
+
+/// Says in place of a map of memory that the file has none.
+pub(crate) fn put_no_map(buffer: &mut Buffer, area: Rect, subject: Subject<'_>, theme: &Theme) {
+    let format = words::printable(&subject.snapshot().format);
+    let lines = [
+        format!("Segments, holes and pools are not in this file ({format}): it lists blocks and totals."),
+        "A snapshot has them:".into(),
+        "    torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")".into(),
+    ];
+    for (row, line) in lines.iter().enumerate() {
+        let at = row_of(area, row as u16);
+        put(buffer, at, at.x, at.y, line, theme.style(if row == 0 { Role::Text } else { Role::Dim }));
     }
 }
 

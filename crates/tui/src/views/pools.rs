@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use vramscope_analysis::{Moment, State};
 use vramscope_snapshot::{Pool, PoolId};
 
-use super::{put, row_of};
+use super::{put, put_no_map, row_of};
 use crate::document::Subject;
 use crate::keys::Action;
 use crate::list::List;
@@ -94,6 +94,9 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     let (view, subject) = (&pane.pools, pane.subject());
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let Some(live) = &pane.live else { return };
+    if !subject.has_map() {
+        return put_no_map(buffer, area, subject, theme);
+    }
     let words = format!(
         "{} reserved in {} pools · {}",
         crate::words::signed(live.state.counters.reserved),

@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use unicode_width::UnicodeWidthStr;
 use vramscope_analysis::{Counter, Outlier, RankDigest, compare_ranks, spans};
 use vramscope_files::{Input, Opened};
 use vramscope_snapshot::DeviceId;
@@ -19,6 +20,8 @@ pub struct Figures {
     pub(crate) device: DeviceId,
     pub(crate) events: usize,
     pub(crate) digest: RankDigest,
+    /// Whether the file tells how much is held from the driver.
+    pub(crate) has_reserved: bool,
     pub(crate) ooms: usize,
     pub(crate) verdict: &'static str,
 }
@@ -39,10 +42,26 @@ impl Figures {
             digest,
             device: replay.device(),
             events: replay.events(),
+            has_reserved: opened.snapshot.has_reserved(replay.device()),
             ooms: replay.ooms().len(),
             verdict: replay.verdict().status.name(),
         })
     }
+}
+
+impl Figures {
+    pub(crate) fn reserved_peak(&self) -> Option<i64> {
+        self.has_reserved.then_some(self.digest.reserved_peak)
+    }
+
+    pub(crate) fn gap(&self) -> Option<i64> {
+        self.has_reserved.then_some(self.digest.gap)
+    }
+}
+
+/// Bytes, where the file has them.
+fn stated(n: Option<i64>) -> String {
+    n.map_or_else(|| "not there".into(), signed)
 }
 
 /// How far a file is.
@@ -65,11 +84,11 @@ impl Row {
         printable(&path)
     }
 
+    /// `rank 3`, after its role where it has one: `actor_update rank 3`.
     fn rank(&self) -> String {
-        match self.input.name.rank {
-            Some((kind, number)) => format!("{} {number}", kind.label()),
-            None => String::new(),
-        }
+        let role = self.input.name.role.as_deref().map(printable);
+        let rank = self.input.name.rank.map(|(kind, number)| format!("{} {number}", kind.label()));
+        role.into_iter().chain(rank).collect::<Vec<_>>().join(" ")
     }
 
     pub(crate) fn figures(&self) -> Option<&Figures> {
@@ -172,8 +191,10 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
         n => format!("{} of {} read", count(n as u64), plural(ranks.rows.len(), "file")),
     };
     put(buffer, area, area.x, area.y, &words, text);
+    let names = ranks.rows.iter().map(|row| row.rank().width()).max().unwrap_or_default();
+    let names = names.clamp(8, usize::from(area.width / 4).max(8));
     let header = format!(
-        "  {:8} {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  verdict",
+        "  {:names$} {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  verdict",
         "rank", "peak", "end", "reserved", "gap", "oom"
     );
     put(buffer, row_of(area, 1), area.x, area.y + 1, &header, dim);
@@ -193,7 +214,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
         let is_open = open.contains(&row.input.path.as_path());
         let mark = if is_open { "● " } else { "  " };
         let x = put(buffer, line, line.x, line.y, mark, theme.style(Role::Accent));
-        let x = put(buffer, line, x, line.y, &format!("{:8} ", fit(&row.rank(), 8)), text);
+        let x = put(buffer, line, x, line.y, &format!("{:names$} ", fit_end(&row.rank(), names)), text);
         match &row.progress {
             Progress::Waiting => {
                 put(buffer, line, x, line.y, "…", dim);
@@ -216,8 +237,8 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
                     "{:>10}  {:>10}  {:>10}  {:>10}  ",
                     signed(digest.peak),
                     signed(digest.end),
-                    signed(digest.reserved_peak),
-                    signed(digest.gap)
+                    stated(figures.reserved_peak()),
+                    stated(figures.gap())
                 );
                 let style = if off.is_some() { theme.style(Role::Warm) } else { text };
                 let x = put(buffer, line, x, line.y, &numbers, style);

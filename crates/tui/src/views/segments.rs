@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use vramscope_analysis::{AllocIdx, Moment, Range, State};
 use vramscope_snapshot::PoolId;
 
-use super::{put, row_of};
+use super::{put, put_no_map, row_of};
 use crate::document::Subject;
 use crate::filter::Filter;
 use crate::keys::Action;
@@ -163,6 +163,9 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     let (view, subject) = (&pane.segments, pane.subject());
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let Some(live) = &pane.live else { return };
+    if !subject.has_map() {
+        return put_no_map(buffer, area, subject, theme);
+    }
     let counters = live.state.counters;
     let words = format!(
         "{} reserved · {} in use · largest hole {} · {}{}",
@@ -313,7 +316,7 @@ fn draw_bar(
 
 /// What the cursor is on.
 fn draw_piece(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
-    if area.height < 6 {
+    if area.height < 6 || !pane.subject().has_map() {
         return;
     }
     let (view, subject) = (&pane.segments, pane.subject());

@@ -299,7 +299,9 @@ impl Timeline {
             }
             Action::Counter => {
                 let at = Counter::ALL.iter().position(|&counter| counter == self.counter).unwrap_or(0);
-                self.counter = Counter::ALL[(at + 1) % Counter::ALL.len()];
+                let others = Counter::ALL.iter().cycle().skip(at + 1).take(Counter::ALL.len());
+                let next = others.copied().find(|&counter| subject.has_counter(counter));
+                self.counter = next.unwrap_or(self.counter);
                 // The column stays, and with it what is highest there.
                 self.exact = None;
             }
