@@ -1,22 +1,14 @@
 //! Categories add up to the counters everywhere, and are what the recorded models say they must be.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use std::path::{Path, PathBuf};
+mod common;
 
 use serde_json::Value;
 use vramscope_analysis::categories::{Categories, Rules, classify};
 use vramscope_analysis::{Counter, Moment, Replay, live_weights, moment_at_time};
-use vramscope_snapshot::{DeviceId, Reader, Snapshot};
+use vramscope_snapshot::{DeviceId, Snapshot};
 
-fn recordings() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
-}
-
-fn read(path: &Path) -> Snapshot {
-    let mut reader = Reader::new();
-    reader.feed(&std::fs::read(path).unwrap()).unwrap();
-    reader.finish().unwrap()
-}
+use common::{recording, recording_at, recordings};
 
 struct Run {
     name: &'static str,
@@ -27,7 +19,7 @@ struct Run {
 
 impl Run {
     fn new(name: &'static str, rules: &str) -> Self {
-        let snapshot = read(&recordings().join(format!("{name}.pickle.xz")));
+        let snapshot = recording(name);
         let replay = Replay::new(&snapshot, DeviceId(0));
         let categories = classify(&replay, &snapshot, &Rules::parse(rules).unwrap());
         Self { name, snapshot, replay, categories }
@@ -68,7 +60,7 @@ fn categories_add_up_to_the_counters() {
             continue;
         }
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let snapshot = read(&path);
+        let snapshot = recording_at(&path);
         for replay in Replay::all(&snapshot) {
             let categories = classify(&replay, &snapshot, &Rules::default());
             let series = categories.series(&replay, 40);

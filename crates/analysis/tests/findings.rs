@@ -1,21 +1,13 @@
 //! What is said about real recordings, against PyTorch's counters.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use std::path::{Path, PathBuf};
+mod common;
 
 use serde_json::Value;
 use vramscope_analysis::{Moment, Replay, Status, gap, growth, moment_at_time, spans};
-use vramscope_snapshot::{DeviceId, Reader, Snapshot};
+use vramscope_snapshot::DeviceId;
 
-fn recordings() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
-}
-
-fn read(name: &str) -> Snapshot {
-    let mut reader = Reader::new();
-    reader.feed(&std::fs::read(recordings().join(format!("{name}.pickle.xz"))).unwrap()).unwrap();
-    reader.finish().unwrap()
-}
+use common::{recording, recordings};
 
 /// On every recording, at every mark and in between. What is left unexplained is what holes in the history hide.
 #[test]
@@ -24,7 +16,7 @@ fn the_parts_of_the_gap_add_up() {
     for entry in std::fs::read_dir(recordings()).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         let Some(name) = file.strip_suffix(".pickle.xz") else { continue };
-        let snapshot = read(name);
+        let snapshot = recording(name);
         for replay in Replay::all(&snapshot) {
             let is_exact = replay.verdict().status == Status::Exact;
             exact += usize::from(is_exact);
@@ -49,7 +41,7 @@ fn the_parts_of_the_gap_add_up() {
 /// Six steps that keep their graph. PyTorch's counter at the end of each step says how fast it grows.
 #[test]
 fn a_kept_graph_grows_with_every_step() {
-    let snapshot = read("leak_graph");
+    let snapshot = recording("leak_graph");
     let replay = Replay::new(&snapshot, DeviceId(0));
     let found = growth(&snapshot, &replay, &spans(&snapshot, DeviceId(0))).unwrap();
     let oracle = std::fs::read_to_string(recordings().join("leak_graph.oracle.json")).unwrap();
@@ -75,7 +67,7 @@ fn a_kept_graph_grows_with_every_step() {
 #[test]
 fn healthy_runs_do_not_grow() {
     for name in ["llama_python", "inference_kv", "empty", "expandable", "cudagraph_pools"] {
-        let snapshot = read(name);
+        let snapshot = recording(name);
         let spans = spans(&snapshot, DeviceId(0));
         assert_eq!(growth(&snapshot, &Replay::new(&snapshot, DeviceId(0)), &spans), None, "{name}");
     }

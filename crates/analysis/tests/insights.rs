@@ -1,8 +1,9 @@
 //! What is found to be wrong, against PyTorch's counters and traces worked out by hand.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
@@ -10,13 +11,11 @@ use vramscope_analysis::{
     fragmentation, insights, largest_fit, moment_at_time, pending, phases, pinned, rank_insights, spans,
     units,
 };
-use vramscope_snapshot::{DeviceId, Reader, Snapshot};
+use vramscope_snapshot::{DeviceId, Snapshot};
+
+use common::{recording, recordings};
 
 const MIB: u64 = 1 << 20;
-
-fn recordings() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
-}
 
 fn names() -> Vec<String> {
     let files = std::fs::read_dir(recordings()).unwrap();
@@ -27,14 +26,8 @@ fn names() -> Vec<String> {
     names
 }
 
-fn read_bytes(bytes: &[u8]) -> Snapshot {
-    let mut reader = Reader::new();
-    reader.feed(bytes).unwrap();
-    reader.finish().unwrap()
-}
-
 fn read(name: &str) -> (Snapshot, Replay) {
-    let snapshot = read_bytes(&std::fs::read(recordings().join(format!("{name}.pickle.xz"))).unwrap());
+    let snapshot = recording(name);
     let replay = Replay::new(&snapshot, DeviceId(0));
     (snapshot, replay)
 }
@@ -80,7 +73,7 @@ fn trace(events: &[(&str, u64, u64)]) -> (Snapshot, Replay) {
     let event = |(number, &(action, addr, size)): (usize, &(&str, u64, u64))| json!({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": 1000 * number});
     let events: Vec<_> = events.iter().enumerate().map(event).collect();
     let snapshot =
-        read_bytes(json!({"segments": [segment], "device_traces": [events]}).to_string().as_bytes());
+        common::snapshot(json!({"segments": [segment], "device_traces": [events]}).to_string().as_bytes());
     let replay = Replay::new(&snapshot, DeviceId(0));
     (snapshot, replay)
 }

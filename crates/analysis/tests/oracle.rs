@@ -5,22 +5,16 @@
 //! file can tell; where it cannot, the verdict must say so.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::Value;
 use vramscope_analysis::{Counter, Moment, Replay, Status, moment_at_time};
-use vramscope_snapshot::{DeviceId, EventTable, Reader, Snapshot};
+use vramscope_snapshot::{DeviceId, EventTable, Reader};
 
-fn recordings() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
-}
-
-fn read(path: &Path) -> Snapshot {
-    let mut reader = Reader::new();
-    reader.feed(&std::fs::read(path).unwrap()).unwrap();
-    reader.finish().unwrap()
-}
+use common::{recording_at, recordings};
 
 /// What a recording lets us know about its past.
 enum Known {
@@ -97,7 +91,7 @@ fn counters_and_peaks_at_every_mark() {
     let recordings = with_marks();
     assert!(recordings.len() > 80, "the recordings are there");
     for (name, (path, marks)) in &recordings {
-        let snapshot = read(path);
+        let snapshot = recording_at(path);
         let replay = Replay::new(&snapshot, DeviceId(0));
         let none = EventTable::default();
         let events = snapshot.trace(DeviceId(0)).unwrap_or(&none);
@@ -170,7 +164,7 @@ fn counters_and_peaks_at_every_mark() {
 #[test]
 fn ranks_end_and_peak_as_pytorch_says() {
     for rank in 0..4 {
-        let snapshot = read(&recordings().join(format!("rank{rank}_memory_snapshot.pickle.xz")));
+        let snapshot = recording_at(&recordings().join(format!("rank{rank}_memory_snapshot.pickle.xz")));
         let oracle = std::fs::read_to_string(recordings().join(format!("rank{rank}.oracle.json"))).unwrap();
         let oracle: Value = serde_json::from_str(&oracle).unwrap();
         let replay = Replay::new(&snapshot, DeviceId(0));
@@ -192,7 +186,7 @@ fn ranks_end_and_peak_as_pytorch_says() {
 #[test]
 fn states_add_up() {
     for (name, (path, _)) in with_marks() {
-        let snapshot = read(&path);
+        let snapshot = recording_at(&path);
         let replay = Replay::new(&snapshot, DeviceId(0));
         let exact = replay.verdict().status == Status::Exact;
         let end = replay.end().0;

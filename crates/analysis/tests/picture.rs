@@ -1,19 +1,15 @@
 //! Random pixels of random pictures against the definition, applied to the plain list of allocations.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod common;
+
 use proptest::prelude::*;
 use vramscope_analysis::picture::{Axis, Cell, Clock, Columns, Lane, Lanes, Rows, Stack, lanes};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::{AllocIdx, Allocation, Counter, Moment, Replay, Times};
-use vramscope_snapshot::{DeviceId, EventTable, Reader, Snapshot};
+use vramscope_snapshot::{DeviceId, EventTable};
 use vramscope_testkit::allocator::Config;
 use vramscope_testkit::{Dialect, Options, record};
-
-fn read(bytes: &[u8]) -> Snapshot {
-    let mut reader = Reader::new();
-    reader.feed(bytes).unwrap();
-    reader.finish().unwrap()
-}
 
 fn bytes_of(counter: Counter, allocation: &Allocation) -> u64 {
     if counter == Counter::Requested { allocation.requested } else { allocation.size }
@@ -128,7 +124,7 @@ proptest! {
         counter in prop_oneof![Just(Counter::Requested), Just(Counter::Allocated), Just(Counter::Active)],
         pixels in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 40),
     ) {
-        let snapshot = read(&record(&options).pickle(Dialect::Protocol(4)));
+        let snapshot = common::snapshot(&record(&options).pickle(Dialect::Protocol(4)));
         let replay = Replay::new(&snapshot, DeviceId(0));
         let events = snapshot.events(DeviceId(0));
         let times = Times::new(events);
@@ -201,7 +197,7 @@ fn a_spike_of_one_event_is_seen_at_every_zoom() {
         events.push(event("free_completed", 4096, size, n));
     }
     let json = format!(r#"{{"segments": [], "device_traces": [[{}]]}}"#, events.join(","));
-    let snapshot = read(json.as_bytes());
+    let snapshot = common::snapshot(json.as_bytes());
     let replay = Replay::new(&snapshot, DeviceId(0));
     let times = Times::new(snapshot.events(DeviceId(0)));
     let clock = Clock::new(snapshot.events(DeviceId(0)), &times);

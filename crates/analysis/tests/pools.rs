@@ -4,12 +4,14 @@
 //! with sizes that an allocator can have (multiples of 512). A ghost is an allocation from before the trace.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use vramscope_analysis::pools::{DEFAULT_POOL, Pools};
 use vramscope_analysis::{AllocIdx, Counter, Known, Level, Moment, Replay, Status};
-use vramscope_snapshot::{DeviceId, Pool, Reader, Snapshot};
+use vramscope_snapshot::{DeviceId, Pool, Snapshot};
 use vramscope_testkit::trace::Action;
 use vramscope_testkit::value::{Record, block, event, segment, snapshot};
 use vramscope_testkit::{Dialect, Options, pickle, record};
@@ -28,16 +30,10 @@ struct Case {
 
 fn case(segments: impl IntoIterator<Item = Record>, events: impl IntoIterator<Item = Record>) -> Case {
     let file = snapshot(segments, [events]).into();
-    let snapshot = read(&pickle(&file, Dialect::Protocol(4)));
+    let snapshot = common::snapshot(&pickle(&file, Dialect::Protocol(4)));
     let replay = Replay::new(&snapshot, DeviceId(0));
     let pools = Pools::private(&snapshot, &replay);
     Case { snapshot, replay, pools }
-}
-
-fn read(bytes: &[u8]) -> Snapshot {
-    let mut reader = Reader::new();
-    reader.feed(bytes).unwrap();
-    reader.finish().unwrap()
 }
 
 impl Case {
@@ -413,9 +409,8 @@ fn small_ones_are_summed_up_by_pool() {
     assert_eq!(active, [10, 9, 7, 4, 0], "1 + 2 + 3 + 4 hundred blocks");
 }
 
-fn recordings() -> impl Iterator<Item = (String, PathBuf)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings");
-    std::fs::read_dir(folder).unwrap().filter_map(|entry| {
+fn packed_recordings() -> impl Iterator<Item = (String, PathBuf)> {
+    std::fs::read_dir(common::recordings()).unwrap().filter_map(|entry| {
         let path = entry.unwrap().path();
         let name = path.file_name()?.to_str()?.strip_suffix(".xz")?.to_owned();
         Some((name, path))
@@ -428,8 +423,8 @@ type Held = BTreeMap<(Option<Pool>, u64), i64>;
 #[test]
 fn real_pools_hold_their_segments_and_add_up_to_the_counters() {
     let mut with_pools = 0;
-    for (name, path) in recordings() {
-        let snapshot = read(&std::fs::read(path).unwrap());
+    for (name, path) in packed_recordings() {
+        let snapshot = common::snapshot(&std::fs::read(path).unwrap());
         for replay in Replay::all(&snapshot) {
             let (all, private) = (Pools::all(&snapshot, &replay), Pools::private(&snapshot, &replay));
             with_pools += usize::from(!private.envelopes().is_empty());
@@ -507,7 +502,7 @@ fn simulated_pools_are_as_the_events_say() {
             let device = &told.devices[0];
             for pool_id in [true, false] {
                 options.pool_id = pool_id;
-                let snapshot = read(&record(&options).pickle(Dialect::Protocol(4)));
+                let snapshot = common::snapshot(&record(&options).pickle(Dialect::Protocol(4)));
                 let replay = Replay::new(&snapshot, DeviceId(0));
                 let pools = Pools::all(&snapshot, &replay);
                 for upto in (0..=device.events.len()).step_by(97).chain([device.events.len()]) {

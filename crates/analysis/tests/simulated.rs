@@ -2,17 +2,13 @@
 //! settings, every counter after every event, in every dialect.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod common;
+
 use proptest::prelude::*;
 use vramscope_analysis::{Counter, Counters, Moment, Replay, Status};
-use vramscope_snapshot::{Reader, Snapshot};
+use vramscope_snapshot::Snapshot;
 use vramscope_testkit::allocator::{Config, Stacks};
 use vramscope_testkit::{Dialect, Options, record, trace};
-
-fn read(bytes: &[u8]) -> Snapshot {
-    let mut reader = Reader::new();
-    reader.feed(bytes).unwrap();
-    reader.finish().unwrap()
-}
 
 fn counters(simulated: &trace::Counters) -> Counters {
     Counters {
@@ -71,7 +67,7 @@ proptest! {
     #[test]
     fn complete_recordings_are_exact_after_every_event(options in options(), dialect in dialects()) {
         let recording = record(&options);
-        let snapshot = read(&recording.pickle(dialect));
+        let snapshot = common::snapshot(&recording.pickle(dialect));
         prop_assert_eq!(&snapshot.warnings, &[""; 0]);
         for (number, device) in recording.devices.iter().enumerate() {
             let replay = Replay::new(&snapshot, vramscope_snapshot::DeviceId(number as i32));
@@ -96,7 +92,7 @@ proptest! {
             Options { late_start: lost, ..options }
         };
         let recording = record(&options);
-        let snapshot = read(&recording.pickle(Dialect::Protocol(4)));
+        let snapshot = common::snapshot(&recording.pickle(Dialect::Protocol(4)));
         for (number, device) in recording.devices.iter().enumerate() {
             let replay = Replay::new(&snapshot, vramscope_snapshot::DeviceId(number as i32));
             prop_assert_ne!(replay.verdict().status, Status::Exact);
@@ -124,21 +120,21 @@ proptest! {
 fn every_dialect_gives_the_same_model() {
     let options = Options { events: 600, depth: (1, 12), devices: 2, pools: 1, ..Options::default() };
     let recording = record(&options);
-    let expected = read(&recording.pickle(Dialect::Protocol(4)));
+    let expected = common::snapshot(&recording.pickle(Dialect::Protocol(4)));
     let strip = |mut snapshot: Snapshot| {
         snapshot.format.clear();
         snapshot
     };
     let expected = strip(expected);
     for protocol in 0..=5 {
-        let snapshot = strip(read(&recording.pickle(Dialect::Protocol(protocol))));
+        let snapshot = strip(common::snapshot(&recording.pickle(Dialect::Protocol(protocol))));
         assert!(snapshot == expected, "protocol {protocol}");
     }
     let json = vramscope_testkit::json(&recording.value(Dialect::Protocol(4)));
-    assert!(strip(read(json.as_bytes())) == expected, "json");
+    assert!(strip(common::snapshot(json.as_bytes())) == expected, "json");
     // The C++ writer puts keys and strings in another order, so ids differ; what they stand for does not.
     for dialect in [Dialect::Cpp, Dialect::CppTagged] {
-        let snapshot = read(&recording.pickle(dialect));
+        let snapshot = common::snapshot(&recording.pickle(dialect));
         for (ours, theirs) in snapshot.traces.iter().zip(&expected.traces) {
             assert_eq!(ours.events.len(), theirs.events.len());
             for (a, b) in ours.events.iter().zip(theirs.events.iter()) {

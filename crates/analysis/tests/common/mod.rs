@@ -1,4 +1,4 @@
-//! Inputs that are no snapshots, for the tests of this crate.
+//! Recordings and other inputs, for the tests of this crate.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::io::Read;
@@ -28,4 +28,24 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Snapshot, ReadError> {
     let mut reader = Reader::new();
     reader.feed(bytes)?;
     reader.finish()
+}
+
+/// Reads bytes that are a snapshot.
+pub(crate) fn snapshot(bytes: &[u8]) -> Snapshot {
+    read(bytes).unwrap()
+}
+
+/// Where the recordings lie, each with PyTorch's counters beside it.
+pub(crate) fn recordings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
+}
+
+/// One of them.
+pub(crate) fn recording(name: &str) -> Snapshot {
+    recording_at(&recordings().join(format!("{name}.pickle.xz")))
+}
+
+/// The recording at a path.
+pub(crate) fn recording_at(path: &Path) -> Snapshot {
+    snapshot(&std::fs::read(path).unwrap())
 }
