@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, PoolId, Segment, Snapshot, StreamId};
 
+use crate::allocations::Moment;
 use crate::rounding::UNIT;
 
 /// A contiguous range held from the driver: a segment, or a mapped part of an expandable one.
@@ -279,6 +280,23 @@ impl RangeHistory {
                 last = applied;
             }
             set.apply(change);
+        }
+    }
+
+    /// What is held at each of some moments in order: `None` where it is the same as before.
+    pub(crate) fn at_each(&self, moments: &[Moment], mut visit: impl FnMut(usize, Option<&RangeSet>)) {
+        let Some(first) = moments.first() else { return };
+        let mut set = self.at(first.0);
+        let before = |at: &Moment| self.changes.partition_point(|change| change.event.0 < at.0);
+        let mut applied = before(first);
+        visit(0, Some(&set));
+        for (n, at) in moments.iter().enumerate().skip(1) {
+            let wanted = before(at);
+            for change in self.changes.get(applied..wanted).unwrap_or_default() {
+                set.apply(change);
+            }
+            visit(n, (applied < wanted).then_some(&set));
+            applied = wanted.max(applied);
         }
     }
 

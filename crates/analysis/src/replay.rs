@@ -203,6 +203,11 @@ impl Replay {
         self.ranges.at(at.0).iter().copied().collect()
     }
 
+    /// What is held at each of some moments in order: `None` where it is the same as before.
+    pub(crate) fn held_at_each(&self, moments: &[Moment], visit: impl FnMut(usize, Option<&RangeSet>)) {
+        self.ranges.at_each(moments, visit);
+    }
+
     /// Every range that was held at the start or taken later, in no particular order.
     pub(crate) fn ever_held(&self) -> impl Iterator<Item = Range> + '_ {
         let taken = self.ranges.changes.iter().filter(|change| change.held).map(|change| change.range);

@@ -10,6 +10,9 @@ use crate::picture::{Cell, Columns, Picture, Rows};
 use crate::ranges::Range;
 use crate::replay::Replay;
 
+/// Allocations between two questions whether to go on.
+const STRIDE: usize = 1 << 14;
+
 /// A stretch of addresses that was held at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
@@ -66,14 +69,14 @@ impl Lanes {
         inside.start + rows.start..inside.end + rows.start
     }
 
-    fn fill(&self, addr: u64, end: u64, cell: Cell, column: &mut [Cell]) {
-        let mut at = self.0.partition_point(|(lane, _)| lane.end() <= addr);
-        while let Some((lane, rows)) = self.0.get(at).filter(|(lane, _)| lane.addr < end) {
-            if let Some(pixels) = column.get_mut(Self::rows(lane, rows, addr, end)) {
-                pixels.fill(cell);
-            }
-            at += 1;
-        }
+    /// The pixels of a column that some addresses take.
+    fn pixels(&self, addr: u64, end: u64) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+        let first = self.0.partition_point(|(lane, _)| lane.end() <= addr);
+        let placed = self.0.get(first..).unwrap_or_default().iter();
+        placed
+            .take_while(move |(lane, _)| lane.addr < end)
+            .map(move |(lane, rows)| Self::rows(lane, rows, addr, end))
+            .filter(|rows| !rows.is_empty())
     }
 
     /// The picture of these lanes; `None` if `go_on` says to stop. The moment of a column is that at which
@@ -86,19 +89,76 @@ impl Lanes {
         height: usize,
         go_on: &dyn Fn() -> bool,
     ) -> Option<Picture> {
-        Picture::paint(columns.shown(replay, counter), height, go_on, |at, column| {
-            self.column(replay, at, column);
+        let shown = columns.shown(replay, counter);
+        let mut moments: Vec<Moment> = shown.iter().flatten().copied().collect();
+        moments.sort_unstable();
+        moments.dedup();
+        let mut cells = vec![Cell::NONE; moments.len() * height];
+        self.holes(replay, &moments, height, &mut cells);
+        self.blocks(replay, &moments, height, &mut cells, go_on)?;
+        Picture::paint(shown, height, go_on, |at, column| {
+            let start = moments.partition_point(|&moment| moment < at) * height;
+            column.copy_from_slice(&cells[start..start + height]);
         })
     }
 
-    fn column(&self, replay: &Replay, at: Moment, column: &mut [Cell]) {
-        for range in replay.held(at) {
-            self.fill(range.addr, range.end(), Cell::HOLE, column);
+    /// Paints what is held at each moment, a column each.
+    fn holes(&self, replay: &Replay, moments: &[Moment], height: usize, cells: &mut [Cell]) {
+        replay.held_at_each(moments, |n, held| {
+            let start = n * height;
+            let Some(held) = held else {
+                return cells.copy_within(start - height..start, start);
+            };
+            let Some(column) = cells.get_mut(start..start + height) else { return };
+            for range in held.iter() {
+                for rows in self.pixels(range.addr, range.end()) {
+                    if let Some(pixels) = column.get_mut(rows) {
+                        pixels.fill(Cell::HOLE);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Paints every allocation into the columns that it lives in. Most live between two of them and cost a
+    /// comparison; what is painted never overlaps, so that is bounded by the pixels.
+    fn blocks(
+        &self,
+        replay: &Replay,
+        moments: &[Moment],
+        height: usize,
+        cells: &mut [Cell],
+        go_on: &dyn Fn() -> bool,
+    ) -> Option<()> {
+        let (Some(&first), Some(&last)) = (moments.first(), moments.last()) else { return Some(()) };
+        let (allocations, source) = (replay.allocations(), replay.source());
+        let born = replay.live(first).into_iter().chain(source.opened_between(first, last));
+        let mut from = 0;
+        for (n, index) in born.enumerate() {
+            if n.is_multiple_of(STRIDE) && !go_on() {
+                return None;
+            }
+            let (opened, closed) = (allocations.opened[index.index()], allocations.closed[index.index()]);
+            // They come nearly in order of birth, so the first column is at hand.
+            if from > 0 && moments[from - 1] >= opened {
+                from = moments.partition_point(|&at| at < opened);
+            }
+            while moments.get(from).is_some_and(|&at| at < opened) {
+                from += 1;
+            }
+            if moments.get(from).is_none_or(|&at| closed <= at) {
+                continue;
+            }
+            let to = from + moments[from..].partition_point(|&at| at < closed);
+            let addr = allocations.addr[index.index()];
+            for rows in self.pixels(addr, addr.saturating_add(allocations.size[index.index()])) {
+                for column in cells[from * height..to * height].chunks_exact_mut(height.max(1)) {
+                    if let Some(pixels) = column.get_mut(rows.clone()) {
+                        pixels.fill(Cell::of(index));
+                    }
+                }
+            }
         }
-        for index in replay.live(at) {
-            let allocation = replay.allocation(index);
-            let end = allocation.addr.saturating_add(allocation.size);
-            self.fill(allocation.addr, end, Cell::of(index), column);
-        }
+        Some(())
     }
 }

@@ -167,8 +167,9 @@ impl Stack {
         let measure = self.measure(replay);
         Picture::paint(shown, rows.count, go_on, |at, column| {
             let mut low = 0;
+            let mut pen = Pen::new(rows, column);
             for layer in &self.layers {
-                low = Walk { layer, measure, at, rows, column }.run(low);
+                low = Walk { layer, measure, at, pen: &mut pen }.run(low);
             }
         })
     }
@@ -325,16 +326,57 @@ fn levels(measure: Measure<'_>, order: &[AllocIdx]) -> Vec<Level> {
     levels
 }
 
+/// A column being painted from the bottom up. It keeps the first row that is not painted or passed yet, so that
+/// most allocations, which no centre of a row lies in, cost one comparison.
+struct Pen<'a> {
+    rows: Rows,
+    column: &'a mut [Cell],
+    row: usize,
+    /// Bytes at the centre of that row; without end above the last.
+    centre: f64,
+}
+
+impl<'a> Pen<'a> {
+    fn new(rows: Rows, column: &'a mut [Cell]) -> Self {
+        let mut pen = Self { rows, column, row: 0, centre: 0.0 };
+        pen.move_to(rows.first_from(0.0));
+        pen
+    }
+
+    fn move_to(&mut self, row: usize) {
+        self.row = row;
+        self.centre = if row < self.rows.count { self.rows.centre(row) } else { f64::INFINITY };
+    }
+
+    /// Whether no row's centre lies below so many bytes that is not painted yet.
+    fn is_past(&self, high: u64) -> bool {
+        high as f64 <= self.centre
+    }
+
+    /// Whether the column is painted to its top.
+    fn is_full(&self) -> bool {
+        self.row >= self.rows.count
+    }
+
+    /// The rows up to so many bytes; the next begin there.
+    fn up_to(&mut self, high: u64) -> &mut [Cell] {
+        let first = self.row;
+        if !self.is_past(high) {
+            self.move_to(self.rows.first_from(high as f64).max(first));
+        }
+        &mut self.column[first..self.row]
+    }
+}
+
 /// One layer of a column being painted.
-struct Walk<'a> {
+struct Walk<'a, 'c> {
     layer: &'a Layer,
     measure: Measure<'a>,
     at: Moment,
-    rows: Rows,
-    column: &'a mut [Cell],
+    pen: &'a mut Pen<'c>,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     /// Paints the layer from `base` up, and says how far it reaches.
     fn run(&mut self, base: u64) -> u64 {
         let layer = self.layer;
@@ -348,26 +390,25 @@ impl Walk<'_> {
                 Part::Single(place) => self.single(place, low),
             };
             // Whatever is stacked above the picture is not seen.
-            self.rows.first_from(low as f64) < self.rows.count
+            !self.pen.is_full()
         });
         let Some((number, _)) = layer.envelope else { return low };
         let top = base.saturating_add(layer.held(self.at)).max(low);
-        self.column[self.rows.within(low, top)].fill(Cell::idle(number));
+        self.pen.up_to(top).fill(Cell::idle(number));
         top
     }
 
     fn earlier(&mut self, base: u64, live: usize, height: u64) {
         let sums = &self.layer.earlier_sums;
         let end_of = |place: usize| base.saturating_add(sums[place]) as f64;
-        let rows = self.rows.within(base, base.saturating_add(height));
-        let first = self.rows.centre(rows.start);
+        let (rows, first, start) = (self.pen.rows, self.pen.centre, self.pen.row);
         let mut place = sums.partition_point(|&sum| base.saturating_add(sum) as f64 <= first);
-        for row in rows {
-            while place + 1 < live && end_of(place) <= self.rows.centre(row) {
+        for (row, cell) in (start..).zip(self.pen.up_to(base.saturating_add(height))) {
+            while place + 1 < live && end_of(place) <= rows.centre(row) {
                 place += 1;
             }
             if let Some(&index) = self.layer.earlier.get(place) {
-                self.column[row] = Cell::of(index);
+                *cell = Cell::of(index);
             }
         }
     }
@@ -376,7 +417,7 @@ impl Walk<'_> {
     fn node(&mut self, level: usize, node: usize, low: u64) -> u64 {
         let live = self.layer.levels[level].live(node, self.at);
         let high = low.saturating_add(live);
-        if live == 0 || self.rows.within(low, high).is_empty() {
+        if self.pen.is_past(high) {
             return high;
         }
         let mut low = low;
@@ -393,13 +434,10 @@ impl Walk<'_> {
     }
 
     fn single(&mut self, place: usize, low: u64) -> u64 {
-        let bytes = self.layer.live_bytes(self.measure, place, self.at);
-        if bytes == 0 {
-            return low;
+        let high = low.saturating_add(self.layer.live_bytes(self.measure, place, self.at));
+        if !self.pen.is_past(high) {
+            self.pen.up_to(high).fill(Cell::of(self.layer.order[place]));
         }
-        let high = low.saturating_add(bytes);
-        let rows = self.rows.within(low, high);
-        self.column[rows].fill(Cell::of(self.layer.order[place]));
         high
     }
 }
