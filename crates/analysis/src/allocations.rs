@@ -1,5 +1,6 @@
 //! The life of every block: the table that all questions about a trace are answered from.
 
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{EventIdx, PoolId, StackId, StreamId};
 
 /// An allocation's number, in the order in which the trace shows them.
@@ -13,7 +14,7 @@ impl AllocIdx {
 }
 
 /// A point between events: how many of them have happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Moment(pub u32);
 
 impl Moment {

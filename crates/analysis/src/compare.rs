@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Frame, FrameId, Snapshot};
 
 use crate::frames::user_frame;
 use crate::weights::Weight;
 
 /// A frame that means the same in every file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Line {
     /// File path.
     pub file: String,
@@ -37,7 +38,7 @@ impl Line {
 }
 
 /// Bytes and allocations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
     /// Bytes.
     pub bytes: u64,

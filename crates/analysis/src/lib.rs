@@ -15,6 +15,7 @@
 
 mod allocations;
 mod blocks;
+mod capacity;
 pub mod categories;
 pub mod colour;
 mod compare;
@@ -52,6 +53,7 @@ mod walk;
 mod weights;
 
 pub use allocations::{AllocIdx, Allocation, Allocations, Moment};
+pub use capacity::capacity;
 pub use compare::{Change, Line, Sum, by_line, by_stack, changes};
 pub use counters::{Counter, Counters};
 pub use difftree::{DiffNode, DiffTree};

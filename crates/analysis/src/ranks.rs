@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::Snapshot;
 
 use crate::allocations::{Allocation, Moment};
@@ -39,7 +39,7 @@ const MOST_SPANS: usize = 4096;
 pub type Lines = BTreeMap<Option<Line>, Sum>;
 
 /// What is kept of one rank, so that files need not stay in memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankDigest {
     /// The number in its name.
     pub rank: Option<u64>,
@@ -58,13 +58,13 @@ pub struct RankDigest {
     /// Growth from step to step.
     pub growth: Option<RankGrowth>,
     /// When each span began, in microseconds, by name and number.
-    pub starts: HashMap<(String, u32), i64>,
+    pub starts: BTreeMap<(String, u32), i64>,
     /// The length of the trace in moments.
     pub moments: Moment,
 }
 
 /// Growth on one rank, in words that mean the same on all.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankGrowth {
     /// Bytes that each step adds.
     pub bytes_per_step: u64,

@@ -63,6 +63,18 @@ pub fn fit_end(text: &str, columns: usize) -> String {
     fit(&backwards, columns).chars().rev().collect()
 }
 
+/// The same, cut in the middle: of `train.py:88` the line is what tells rows apart, so a tail can be kept whole.
+pub fn fit_middle(text: &str, tail: usize, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let room = columns.saturating_sub(1);
+    let end = room.saturating_sub(room / 2).max(tail.min(room));
+    let first: String = text.chars().take(room - end).collect();
+    let last: Vec<char> = text.chars().rev().take(end).collect();
+    format!("{first}…{}", last.into_iter().rev().collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +92,8 @@ mod tests {
     fn cutting_counts_columns() {
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("日本語", 4), "日…");
+        assert_eq!(fit_middle("modeling_llama.py:175", 4, 13), "modeli…py:175");
+        assert_eq!(fit_middle("abcdefgh", 6, 7), "…cdefgh", "the tail stays");
         assert_eq!(printable("a\x1b[2Jb"), "a\u{fffd}[2Jb");
         assert_eq!(printable("a\u{202e}b"), "a\u{fffd}b");
     }

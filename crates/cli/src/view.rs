@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
+use vramscope_analysis::capacity;
 use vramscope_analysis::shapes::{Dims, Shapes};
-use vramscope_analysis::units::parse_bytes;
 
 use crate::args::CacheArgs;
 use crate::serve::{self, ServeArgs};
@@ -34,41 +34,6 @@ pub(crate) struct ViewArgs {
     pub(crate) screenshot: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
-}
-
-/// What the driver reports as total memory of well-known devices, in MiB.
-const DEVICES: [(&str, u64); 20] = [
-    ("A10", 23_028),
-    ("A10G", 23_028),
-    ("A100", 81_920),
-    ("A100-40", 40_960),
-    ("A100-80", 81_920),
-    ("A6000", 49_140),
-    ("B200", 183_359),
-    ("GH200", 97_871),
-    ("H20", 97_871),
-    ("H100", 81_559),
-    ("H200", 143_771),
-    ("L4", 23_034),
-    ("L40S", 46_068),
-    ("MI300X", 196_592),
-    ("RTX3090", 24_576),
-    ("RTX4090", 24_564),
-    ("RTX5090", 32_607),
-    ("T4", 15_360),
-    ("V100", 16_384),
-    ("V100-32", 32_768),
-];
-
-fn capacity(text: &str) -> Result<u64, String> {
-    let name: String = text.to_uppercase().chars().filter(|c| !matches!(c, ' ' | '_')).collect();
-    if let Some((_, mib)) = DEVICES.iter().find(|(known, _)| *known == name) {
-        return Ok(mib << 20);
-    }
-    parse_bytes(text).map_err(|error| {
-        let names: Vec<_> = DEVICES.iter().map(|(name, _)| *name).collect();
-        format!("{error}; or one of {}", names.join(", "))
-    })
 }
 
 pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -103,16 +68,4 @@ fn config() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
     Some(base.join("vramscope"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::capacity;
-
-    #[test]
-    fn devices_by_name_and_sizes() {
-        assert_eq!(capacity("h100"), Ok(81_559 << 20));
-        assert_eq!(capacity("80GiB"), Ok(80 << 30));
-        assert!(capacity("abacus").is_err_and(|error| error.contains("H100")));
-    }
 }

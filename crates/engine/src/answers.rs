@@ -1,6 +1,7 @@
 //! What is answered.
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::RankDigest;
 
 use crate::protocol::{Bytes, Stretch};
 
@@ -35,6 +36,8 @@ pub enum Response {
     Search(SearchResults),
     /// To [`crate::Request::Insights`].
     Insights(Vec<Insight>),
+    /// To [`crate::Request::Rank`].
+    Rank(Box<RankDigest>),
     /// To [`crate::Request::Convert`].
     Converted((f64, f64)),
     /// There is no such file, device or allocation.
@@ -112,14 +115,31 @@ pub struct OomInfo {
     pub device_free: u64,
 }
 
+/// What a file can tell at all; of the rest a view says that it is not in this file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// Where blocks and segments lie.
+    pub addresses: bool,
+    /// What the program asked for, beside the size of the block that it got.
+    pub requested: bool,
+    /// Python frames, not only the name of an operator.
+    pub stacks: bool,
+    /// What is held from the driver.
+    pub reserved: bool,
+}
+
 /// What there is to know of a device at first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the file.
     pub file: String,
-    /// What the name says: `rank 3`.
+    /// What the name says: `rank 3`, and what the process was for: `rank 3 actor_update`.
     pub rank: String,
-    /// `cuda:0`, `host`.
+    /// What the file can tell at all.
+    pub told: Told,
+    /// Why the file is not whole, and what is shown of it.
+    pub damage: Option<String>,
+    /// `cuda:0`, `host`, `NPU 0`.
     pub device: String,
     /// Bytes of the file.
     pub file_bytes: u64,

@@ -24,6 +24,7 @@ mod tree;
 mod wire;
 
 pub use answers::*;
+pub use overview::rank_insights;
 pub use protocol::*;
 pub use queue::{Ask, Queue};
 pub use session::{OpenFile, Session};

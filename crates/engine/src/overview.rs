@@ -1,10 +1,10 @@
 //! A device at first sight, and a moment at a glance.
 
 use vramscope_analysis::units::{bytes, count};
-use vramscope_analysis::{Amount, Counter, Finding, Moment, Status, gap};
+use vramscope_analysis::{Amount, Counter, Finding, Moment, RankDigest, Status, compare_ranks, gap};
 use vramscope_snapshot::{Action, DeviceId, PoolId};
 
-use crate::answers::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
+use crate::answers::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary, Told};
 use crate::device::{Device, File, pool_name};
 
 pub(crate) fn summary(file: &File, device: &Device) -> Summary {
@@ -18,18 +18,29 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
     };
     let time = |at: Moment| clock.map_or(0, |clock| clock.of(at));
     let verdict = replay.verdict();
-    let mut warnings = snapshot.warnings.clone();
-    if let Some(damage) = &snapshot.damage {
-        warnings.push(format!(
-            "damaged or cut at byte {}: {}; what is intact is shown",
+    let damage = snapshot.damage.as_ref().map(|damage| {
+        format!(
+            "The file is damaged or cut at byte {} ({}). What lies before is intact: {} events, {} allocations.",
             count(damage.offset),
-            damage.reason
-        ));
-    }
+            damage.reason,
+            count(replay.end().0),
+            count(replay.allocations().len() as u64),
+        )
+    });
     Summary {
         file: file.name.clone(),
         rank: file.rank.clone(),
+        told: Told {
+            addresses: snapshot.has.addresses,
+            requested: snapshot.has.requested,
+            stacks: snapshot.has.stacks,
+            reserved: snapshot.has_reserved(replay.device()),
+        },
+        damage,
         device: match replay.device() {
+            device if snapshot.device_names.iter().any(|(named, _)| *named == device) => {
+                snapshot.device_name(device)
+            }
             DeviceId::HOST => "host".into(),
             DeviceId(number) => format!("cuda:{number}"),
         },
@@ -45,7 +56,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
         verdict: verdict.status.name().replace('_', " "),
         exact: verdict.status == Status::Exact,
         notes: verdict.notes.clone(),
-        warnings,
+        warnings: snapshot.warnings.clone(),
         settings: snapshot.settings.all.clone(),
         spans: device
             .spans
@@ -128,10 +139,25 @@ pub(crate) fn phase(name: &str) -> String {
 pub(crate) fn insights(file: &File, device: &Device) -> Vec<Insight> {
     let show = |n: u64| bytes(i64::try_from(n).unwrap_or(i64::MAX));
     let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &device.spans, &show);
-    found.iter().map(|finding| insight(device, finding, &show)).collect()
+    found.iter().map(|finding| insight(Some(device), finding, &show)).collect()
 }
 
-fn insight(device: &Device, finding: &Finding, show: &dyn Fn(u64) -> String) -> Insight {
+/// What is compared between the ranks of a run.
+pub(crate) fn rank(file: &File, device: &Device) -> RankDigest {
+    let (snapshot, replay) = (&file.snapshot, &device.replay);
+    let number = || file.rank.split(' ').find_map(|word| word.parse().ok());
+    let moments = (replay.peak(Counter::Requested), replay.end());
+    RankDigest::new(snapshot.rank.or_else(number), (snapshot, replay, &device.spans), moments, |_, _| true)
+}
+
+/// What the comparison of ranks says is wrong, the worst first.
+pub fn rank_insights(ranks: &[RankDigest]) -> Vec<Insight> {
+    let show = |n: u64| bytes(i64::try_from(n).unwrap_or(i64::MAX));
+    let found = vramscope_analysis::rank_insights(ranks, &compare_ranks(ranks), &show);
+    found.iter().map(|finding| Insight { when: None, ..insight(None, finding, &show) }).collect()
+}
+
+fn insight(device: Option<&Device>, finding: &Finding, show: &dyn Fn(u64) -> String) -> Insight {
     let amount = |amount: &Amount| match amount {
         Amount::Bytes(n) => show(*n),
         Amount::Count(n) => count(*n),
@@ -143,7 +169,7 @@ fn insight(device: &Device, finding: &Finding, show: &dyn Fn(u64) -> String) -> 
         let place = evidence.place.as_deref().map_or_else(String::new, |place| format!("  {place}"));
         format!("{} {}{place}", evidence.name.replace('_', " "), amount(&evidence.value))
     });
-    let largest = finding.site.stack.and_then(|stack| device.totals().get(&stack)).map(|total| total.largest);
+    let largest = device.zip(finding.site.stack).and_then(|(device, stack)| device.totals().get(&stack));
     Insight {
         kind: finding.kind.name().replace('_', " "),
         severity: finding.severity as u8,
@@ -152,6 +178,6 @@ fn insight(device: &Device, finding: &Finding, show: &dyn Fn(u64) -> String) -> 
         advice: finding.advice.clone(),
         bytes: i64::try_from(finding.bytes).unwrap_or(i64::MAX),
         when: Some((finding.when.0.0, finding.when.1.0)),
-        alloc: largest,
+        alloc: largest.map(|total| total.largest),
     }
 }

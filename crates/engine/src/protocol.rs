@@ -282,6 +282,8 @@ pub enum Request {
         /// The text.
         text: String,
     },
+    /// What is compared between the ranks of a run.
+    Rank(Source),
     /// What is worth knowing.
     Insights(Source),
     /// The same stretch on the other axis.

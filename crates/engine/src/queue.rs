@@ -47,9 +47,14 @@ impl<Slot: Clone + PartialEq> Queue<Slot> {
 
     /// Takes the most urgent question, of those the newest.
     pub fn pop(&mut self, urgency: impl Fn(&Slot) -> u8) -> Option<Ask<Slot>> {
+        self.pop_urgent(urgency, 0)
+    }
+
+    /// The same among those that are so urgent at the least.
+    pub fn pop_urgent(&mut self, urgency: impl Fn(&Slot) -> u8, least: u8) -> Option<Ask<Slot>> {
         let key = |at: &usize| (urgency(&self.waiting[*at].slot), self.waiting[*at].ticket);
         let next = (0..self.waiting.len()).max_by_key(key)?;
-        Some(self.waiting.remove(next))
+        (key(&next).0 >= least).then(|| self.waiting.remove(next))
     }
 
     /// Whether nobody has asked anew for the same place.

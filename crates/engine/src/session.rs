@@ -134,6 +134,10 @@ impl Session {
                 let (file, device) = self.at(*of)?;
                 Some(Response::Converted(tiles::convert(file, device, *from, *x)))
             }
+            Request::Rank(of) => {
+                let (file, device) = self.at(*of)?;
+                Some(Response::Rank(Box::new(overview::rank(file, device))))
+            }
             Request::Insights(of) => {
                 let (file, device) = self.at(*of)?;
                 Some(Response::Insights(overview::insights(file, device)))

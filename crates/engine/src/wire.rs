@@ -24,6 +24,7 @@ impl Request {
         match self {
             Self::Summary(of)
             | Self::Insights(of)
+            | Self::Rank(of)
             | Self::Tile { of, .. }
             | Self::Lanes { of, .. }
             | Self::Outline { of, .. }

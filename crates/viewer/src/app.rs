@@ -8,6 +8,7 @@ use vramscope_engine::{Axis, Bytes, Request, Response, Source, Summary};
 
 use crate::color::{ColorBy, Coloring};
 use crate::desk::{Desk, Host, News, Slot};
+use crate::remember::Memory;
 use crate::theme::{self, Palette};
 use crate::view::{Limits, View};
 use crate::views::{self, Tab};
@@ -43,7 +44,14 @@ pub(crate) struct Settings {
     pub(crate) tab: Tab,
     pub(crate) details: bool,
     pub(crate) sidebar: bool,
+    /// The share of the height that the lower views take, and whether they are shown.
     pub(crate) lower: f32,
+    pub(crate) lower_open: bool,
+    /// The view in the second pane, and the share of the width that is left to the first.
+    pub(crate) side: Option<Tab>,
+    pub(crate) split: f32,
+    /// The capacity of the device as it was typed: a size or a name.
+    pub(crate) capacity: String,
     pub(crate) pools: bool,
     pub(crate) own_frames: bool,
 }
@@ -59,6 +67,10 @@ impl Default for Settings {
             details: true,
             sidebar: true,
             lower: 0.36,
+            lower_open: true,
+            side: None,
+            split: 0.5,
+            capacity: String::new(),
             pools: true,
             own_frames: true,
         }
@@ -77,7 +89,7 @@ pub(crate) struct Ruler {
 pub struct App {
     pub(crate) desk: Desk,
     pub(crate) settings: Settings,
-    stored: Settings,
+    pub(crate) memory: Memory,
     pub(crate) devices: Vec<Device>,
     pub(crate) reading: Vec<Reading>,
     pub(crate) failed: Vec<(String, String)>,
@@ -89,7 +101,8 @@ pub struct App {
     future: Vec<View>,
     settled: (View, f64),
     converting: Option<Axis>,
-    pub(crate) capacity: Option<u64>,
+    /// The capacity that the window was opened with.
+    given_capacity: Option<u64>,
     pub(crate) selected: Option<u32>,
     pub(crate) hovered: Option<u32>,
     /// The moment under the pointer.
@@ -101,6 +114,8 @@ pub struct App {
     pub(crate) now: f64,
     pub(crate) colors_version: u64,
     pub(crate) parts: views::Parts,
+    /// A table on its way to a file.
+    pub(crate) saving: Option<crate::save::Saving>,
     /// A picture of the window on its way to a file.
     pub(crate) picture: Arc<Mutex<Option<Arc<egui::ColorImage>>>>,
     started: bool,
@@ -112,12 +127,12 @@ impl App {
     /// A viewer in a host, before its first frame.
     pub fn new(ctx: &egui::Context, host: Box<dyn Host>, capacity: Option<u64>) -> Self {
         theme::install(ctx);
-        let settings: Settings =
-            host.stored().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let memory = Memory::new(host.stored());
+        let settings = memory.settings();
         ctx.set_theme(if settings.dark { egui::Theme::Dark } else { egui::Theme::Light });
         Self {
             desk: Desk::new(host),
-            stored: settings.clone(),
+            memory,
             settings,
             devices: Vec::new(),
             reading: Vec::new(),
@@ -130,7 +145,7 @@ impl App {
             future: Vec::new(),
             settled: (View::default(), 0.0),
             converting: None,
-            capacity,
+            given_capacity: capacity,
             selected: None,
             hovered: None,
             hover_at: None,
@@ -140,6 +155,7 @@ impl App {
             now: 0.0,
             colors_version: 1,
             parts: views::Parts::default(),
+            saving: None,
             picture: Arc::default(),
             started: false,
             followed: false,
@@ -171,7 +187,8 @@ impl App {
         self.hover_at = None;
         crate::commands::keys(self, ui.ctx());
         views::show(self, ui);
-        self.remember();
+        self.save_rows(ui.ctx());
+        self.remember(ui.ctx());
         if self.desk.is_waiting() || !self.reading.is_empty() {
             // The host wakes the window when an answer comes; this is for hosts that cannot.
             ui.ctx().request_repaint_after(std::time::Duration::from_millis(100));
@@ -241,21 +258,45 @@ impl App {
         if self.settings.axis == Axis::Time && summary.time.is_none() {
             self.settings.axis = Axis::Events;
         }
-        if !same_length || self.view.x.1 == 0.0 {
+        let fresh = !same_length || self.view.x.1 == 0.0;
+        if fresh {
             self.view = View::whole(&summary, self.settings.axis, self.settings.bytes);
         }
         self.ease = None;
         self.selected = None;
         self.cursor = summary.peaks[self.settings.bytes as usize].1;
+        if fresh {
+            self.recall();
+        }
         self.past.clear();
         self.future.clear();
         self.settled = (self.view, self.now);
-        self.parts.reset();
+    }
+
+    /// Bytes of the device: as typed, or as the window was opened with.
+    pub(crate) fn capacity(&self) -> Option<u64> {
+        vramscope_analysis::capacity(self.settings.capacity.trim()).ok().or(self.given_capacity)
+    }
+
+    /// Shows another device with the same stretch, as far as it has one.
+    pub(crate) fn swap_to(&mut self, device: usize) {
+        let (view, before) = (self.view, self.current);
+        self.focus(device);
+        self.set_view(view);
+        self.beside = Some(before);
+    }
+
+    /// Opens a view below, unless it is in sight already.
+    pub(crate) fn open_tab(&mut self, tab: Tab) {
+        self.settings.lower_open = true;
+        if self.settings.side != Some(tab) {
+            self.settings.tab = tab;
+        }
     }
 
     fn clamp(&mut self) {
         if let Some((_, summary)) = self.device() {
-            let capacity = self.capacity;
+            let capacity = self.capacity();
             self.view = self.view.clamped(&Limits::new(&summary, self.settings.axis, capacity));
         }
     }
@@ -270,7 +311,7 @@ impl App {
     /// Moves to a view with a short glide.
     pub(crate) fn glide(&mut self, goal: View) {
         let Some((_, summary)) = self.device() else { return };
-        let goal = goal.clamped(&Limits::new(&summary, self.settings.axis, self.capacity));
+        let goal = goal.clamped(&Limits::new(&summary, self.settings.axis, self.capacity()));
         self.ease = Some((self.view, goal, self.now));
     }
 
@@ -376,14 +417,5 @@ impl App {
     /// Says something in the status bar for a while.
     pub(crate) fn say(&mut self, text: String) {
         self.message = Some((text, self.now + 5.0));
-    }
-
-    fn remember(&mut self) {
-        if self.settings != self.stored {
-            self.stored = self.settings.clone();
-            if let Ok(text) = serde_json::to_string(&self.settings) {
-                self.desk.host.store(text);
-            }
-        }
     }
 }

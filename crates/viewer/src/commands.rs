@@ -31,6 +31,9 @@ pub(crate) enum Command {
     Theme,
     Details,
     Sidebar,
+    Lower,
+    Split,
+    Capacity,
     Pools,
     NextDevice,
     LastDevice,
@@ -72,6 +75,9 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::Theme, "Light or dark", Some((CTRL, Key::L))),
     (Command::Details, "Show or hide the details", Some((CTRL, Key::D))),
     (Command::Sidebar, "Show or hide the ranks", Some((CTRL, Key::B))),
+    (Command::Lower, "Show or hide the lower views", Some((CTRL, Key::J))),
+    (Command::Split, "A second view beside the lower one", Some((CTRL, Key::Backslash))),
+    (Command::Capacity, "Set the capacity of the device", None),
     (Command::Pools, "Private pools as envelopes, or not", Some((CTRL, Key::P))),
     (Command::NextDevice, "Next rank", Some((PLAIN, Key::CloseBracket))),
     (Command::LastDevice, "Rank before", Some((PLAIN, Key::OpenBracket))),
@@ -262,9 +268,12 @@ impl Command {
                 app.focus((app.current + app.devices.len().max(1) - 1) % app.devices.len().max(1));
             }
             Self::SavePicture => app.take_picture(ctx),
-            Self::SaveData => crate::save::table(app),
+            Self::SaveData => app.save_data(),
             Self::ClearRuler => app.ruler = None,
-            Self::Tab(tab) => app.settings.tab = tab,
+            Self::Lower => app.settings.lower_open = !app.settings.lower_open,
+            Self::Split => super::views::lower::toggle_side(app),
+            Self::Capacity => app.open_tab(Tab::Settings),
+            Self::Tab(tab) => app.open_tab(tab),
             Self::Color(by) => {
                 app.settings.color = by;
                 app.colors_version += 1;

@@ -54,6 +54,10 @@ pub enum Slot {
     Search,
     /// What is worth knowing.
     Insights(Source),
+    /// What is compared between ranks.
+    Rank(Source),
+    /// Rows on their way to a file.
+    Save,
     /// The same stretch on the other axis.
     Convert,
 }
@@ -66,7 +70,7 @@ impl Slot {
             Self::Coarse => 5,
             Self::Timeline | Self::Details => 4,
             Self::Curve | Self::Minimap | Self::Base | Self::Selected | Self::Hover | Self::Cursor => 3,
-            Self::Insights(_) => 0,
+            Self::Insights(_) | Self::Rank(_) | Self::Save => 0,
             _ => 2,
         }
     }

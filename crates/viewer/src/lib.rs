@@ -14,6 +14,7 @@ mod native;
 mod picture;
 #[cfg(not(target_arch = "wasm32"))]
 mod poster;
+mod remember;
 mod save;
 mod select;
 #[cfg(test)]

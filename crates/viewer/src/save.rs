@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use vramscope_engine::{DiffTreeNode, Label, LifetimeRow, Response, TreeNode};
+use vramscope_engine::{
+    AllocationRow, DiffTreeNode, Insight, Label, LifetimeRow, Request, Response, StackRow, TreeNode,
+};
 
 use crate::app::App;
 use crate::desk::Slot;
@@ -78,21 +80,89 @@ pub(crate) fn png(image: &egui::ColorImage) -> Vec<u8> {
     bytes
 }
 
-/// The data behind the lower view as CSV.
-pub(crate) fn table(app: &mut App) {
-    let (name, text) = match app.settings.tab {
-        Tab::Tables => ("allocations.csv", tables(app)),
-        Tab::Flame => ("flame.csv", tree(app, Slot::Flame)),
-        Tab::Tree => ("tree.csv", tree(app, Slot::Tree)),
-        Tab::State => ("state.csv", state(app)),
-        Tab::Lifetimes => ("lifetimes.csv", lifetimes(app)),
-        Tab::Compare => ("compare.csv", diff(app)),
-        Tab::Segments => ("segments.csv", lanes(app)),
-        Tab::Insights | Tab::Settings => ("settings.csv", settings(app)),
-    };
-    match text {
-        Some(text) => app.save(name, text.as_bytes()),
-        None => app.say("There is nothing to save yet".into()),
+/// Rows that are asked for at once.
+const ROWS: u32 = 50_000;
+
+/// A table on its way to a file, page by page.
+pub(crate) struct Saving {
+    name: &'static str,
+    request: Request,
+    text: String,
+    rows: u32,
+}
+
+impl App {
+    /// The data behind the lower view as CSV: all of its rows, not only those that are seen.
+    pub(crate) fn save_data(&mut self) {
+        let slot = match self.settings.tab {
+            Tab::Tables if self.parts.tables.by_stack => Some((Slot::Stacks, "stacks.csv", STACKS)),
+            Tab::Tables => Some((Slot::Allocations, "allocations.csv", ALLOCATIONS)),
+            Tab::Lifetimes => Some((Slot::Lifetimes, "lifetimes.csv", LIFETIMES)),
+            _ => None,
+        };
+        if let Some((slot, name, heading)) = slot {
+            let Some(answer) = self.desk.look(slot) else { return self.say(NOTHING.into()) };
+            self.desk.forget(Slot::Save);
+            let text = format!("{heading}\n");
+            self.saving = Some(Saving { name, request: answer.request, text, rows: 0 });
+            return;
+        }
+        let (name, text) = match self.settings.tab {
+            Tab::Flame => ("flame.csv", tree(self, Slot::Flame)),
+            Tab::Tree => ("tree.csv", tree(self, Slot::Tree)),
+            Tab::State => ("state.csv", state(self)),
+            Tab::Compare => ("compare.csv", diff(self)),
+            Tab::Segments => ("segments.csv", lanes(self)),
+            Tab::Insights => ("insights.csv", insights(self)),
+            Tab::Settings | Tab::Tables | Tab::Lifetimes => ("settings.csv", settings(self)),
+        };
+        match text {
+            Some(text) => self.save(name, text.as_bytes()),
+            None => self.say(NOTHING.into()),
+        }
+    }
+
+    /// Takes in the page that has come, asks for the next, and saves after the last.
+    pub(crate) fn save_rows(&mut self, ctx: &egui::Context) {
+        let Some(mut saving) = self.saving.take() else { return };
+        let mut request = saving.request.clone();
+        if let Request::Allocations { first, count, .. }
+        | Request::Stacks { first, count, .. }
+        | Request::Lifetimes { first, count, .. } = &mut request
+        {
+            (*first, *count) = (saving.rows, ROWS);
+        }
+        if let Some(answer) = self.desk.want(Slot::Save, request).filter(|answer| answer.fresh) {
+            let (text, got, total) = page(&answer.response);
+            saving.text += &text;
+            saving.rows += got;
+            if got == 0 || saving.rows >= total {
+                self.desk.forget(Slot::Save);
+                return self.save(saving.name, saving.text.as_bytes());
+            }
+            self.say(format!("Saving {}: {} of {total} rows", saving.name, saving.rows));
+            ctx.request_repaint();
+        }
+        self.saving = Some(saving);
+    }
+}
+
+const NOTHING: &str = "There is nothing to save yet";
+const ALLOCATIONS: &str = "requested_bytes,block_bytes,opened_moment,closed_moment,lived_us,address,line";
+const STACKS: &str = "requested_bytes,count,largest_bytes,line,operator";
+const LIFETIMES: &str = "requested_bytes,opened_moment,closed_moment,from_us,to_us,line";
+
+/// A page as text, how many rows it has, and how many there are in all.
+fn page(response: &Response) -> (String, u32, u32) {
+    match response {
+        Response::Allocations(page) => {
+            (lines(page.rows.iter().map(allocation)), page.rows.len() as u32, page.total)
+        }
+        Response::Stacks(page) => (lines(page.rows.iter().map(stack)), page.rows.len() as u32, page.total),
+        Response::Lifetimes(page) => {
+            (lines(page.rows.iter().filter_map(lifetime)), page.rows.len() as u32, page.total)
+        }
+        _ => (String::new(), 0, 0),
     }
 }
 
@@ -106,7 +176,11 @@ fn field(text: &str) -> String {
 }
 
 fn rows(heading: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut text = format!("{heading}\n");
+    format!("{heading}\n{}", lines(rows))
+}
+
+fn lines(rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut text = String::new();
     for row in rows {
         text += &row.iter().map(|text| field(text)).collect::<Vec<_>>().join(",");
         text.push('\n');
@@ -114,36 +188,40 @@ fn rows(heading: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
     text
 }
 
-fn tables(app: &App) -> Option<String> {
-    if app.parts.tables.by_stack {
-        let answer = app.desk.look(Slot::Stacks)?;
-        let Response::Stacks(page) = &*answer.response else { return None };
-        let row = |row: &vramscope_engine::StackRow| {
-            vec![
-                row.bytes.to_string(),
-                row.count.to_string(),
-                row.largest_bytes.to_string(),
-                row.place.clone(),
-                row.operator.clone(),
-            ]
-        };
-        return Some(rows("requested_bytes,count,largest_bytes,line,operator", page.rows.iter().map(row)));
+fn allocation(row: &AllocationRow) -> Vec<String> {
+    vec![
+        row.owner.requested.to_string(),
+        row.size.to_string(),
+        row.owner.opened.to_string(),
+        row.owner.closed.to_string(),
+        row.lived_us.map_or_else(String::new, |us| us.to_string()),
+        format!("{:#x}", row.addr),
+        row.place.clone(),
+    ]
+}
+
+fn stack(row: &StackRow) -> Vec<String> {
+    vec![
+        row.bytes.to_string(),
+        row.count.to_string(),
+        row.largest_bytes.to_string(),
+        row.place.clone(),
+        row.operator.clone(),
+    ]
+}
+
+fn lifetime(row: &LifetimeRow) -> Option<Vec<String>> {
+    match row {
+        LifetimeRow::Group { .. } => None,
+        LifetimeRow::Bar { owner, time, place, .. } => Some(vec![
+            owner.requested.to_string(),
+            owner.opened.to_string(),
+            owner.closed.to_string(),
+            time.0.to_string(),
+            time.1.to_string(),
+            place.clone(),
+        ]),
     }
-    let answer = app.desk.look(Slot::Allocations)?;
-    let Response::Allocations(page) = &*answer.response else { return None };
-    let row = |row: &vramscope_engine::AllocationRow| {
-        vec![
-            row.owner.requested.to_string(),
-            row.size.to_string(),
-            row.owner.opened.to_string(),
-            row.owner.closed.to_string(),
-            row.lived_us.map_or_else(String::new, |us| us.to_string()),
-            format!("{:#x}", row.addr),
-            row.place.clone(),
-        ]
-    };
-    let heading = "requested_bytes,block_bytes,opened_moment,closed_moment,lived_us,address,line";
-    Some(rows(heading, page.rows.iter().map(row)))
 }
 
 /// A tree as rows, each below the one that it lies in: its depth, its numbers, its line.
@@ -204,24 +282,18 @@ fn state(app: &App) -> Option<String> {
     Some(rows("segment,address,block_bytes,requested_bytes,state", map.ranges.iter().flat_map(row)))
 }
 
-fn lifetimes(app: &App) -> Option<String> {
-    let answer = app.desk.look(Slot::Lifetimes)?;
-    let Response::Lifetimes(page) = &*answer.response else { return None };
-    let row = |row: &LifetimeRow| match row {
-        LifetimeRow::Group { .. } => None,
-        LifetimeRow::Bar { owner, time, place, .. } => Some(vec![
-            owner.requested.to_string(),
-            owner.opened.to_string(),
-            owner.closed.to_string(),
-            time.0.to_string(),
-            time.1.to_string(),
-            place.clone(),
-        ]),
+fn insights(app: &mut App) -> Option<String> {
+    let row = |insight: Insight| {
+        vec![
+            insight.kind,
+            insight.severity.to_string(),
+            insight.bytes.to_string(),
+            insight.title,
+            insight.advice,
+        ]
     };
-    Some(rows(
-        "requested_bytes,opened_moment,closed_moment,from_us,to_us,line",
-        page.rows.iter().filter_map(row),
-    ))
+    let found = crate::views::insights::all(app);
+    Some(rows("kind,severity,bytes,what,advice", found.into_iter().map(row)))
 }
 
 fn lanes(app: &App) -> Option<String> {

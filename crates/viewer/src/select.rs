@@ -75,12 +75,12 @@ impl App {
     /// All allocations of a stack, in the table.
     pub(crate) fn show_stack_in_table(&mut self, stack: u32) {
         self.parts.tables.stack = Some(stack);
-        self.settings.tab = Tab::Tables;
+        self.open_tab(Tab::Tables);
     }
 
     /// Two devices side by side in the compare view.
     pub(crate) fn compare_with(&mut self, device: usize) {
         self.parts.compare.other = Some(device);
-        self.settings.tab = Tab::Compare;
+        self.open_tab(Tab::Compare);
     }
 }

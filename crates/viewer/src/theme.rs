@@ -93,6 +93,11 @@ pub(crate) fn small() -> FontId {
     FontId::new(11.0, FontFamily::Proportional)
 }
 
+/// Words on bars.
+pub(crate) fn label() -> FontId {
+    FontId::new(12.0, FontFamily::Proportional)
+}
+
 /// The one number of a panel.
 pub(crate) fn big() -> FontId {
     FontId::new(17.0, strong_family())

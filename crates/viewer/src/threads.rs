@@ -9,8 +9,8 @@ use vramscope_engine::{OpenFile, Queue, Request, Response, Session, Source};
 
 use crate::desk::Slot;
 
-/// A long answer must not keep a picture waiting.
-const WORKERS: usize = 2;
+/// A long answer must not keep a picture waiting: each worker takes what is at least so urgent.
+const WORKERS: [u8; 2] = [0, 2];
 
 /// What the window and the workers share.
 #[derive(Default)]
@@ -36,9 +36,9 @@ impl Threads {
     /// Starts the workers. `notify` is called whenever an answer has come.
     pub fn new(notify: impl Fn() + Clone + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
-        for _ in 0..WORKERS {
+        for least in WORKERS {
             let (shared, notify) = (Arc::clone(&shared), notify.clone());
-            thread::spawn(move || work(&shared, &notify));
+            thread::spawn(move || work(&shared, least, &notify));
         }
         Self { shared }
     }
@@ -51,7 +51,7 @@ impl Threads {
     /// Sends a question.
     pub fn ask(&self, slot: Slot, request: Request) {
         locked(&self.shared.queue).push(slot, request);
-        self.shared.wake.notify_one();
+        self.shared.wake.notify_all();
     }
 
     /// Takes the answers that have come.
@@ -73,7 +73,7 @@ impl Drop for Threads {
     }
 }
 
-fn work(shared: &Shared, notify: &dyn Fn()) {
+fn work(shared: &Shared, least: u8, notify: &dyn Fn()) {
     loop {
         let ask = {
             let mut queue = locked(&shared.queue);
@@ -81,7 +81,7 @@ fn work(shared: &Shared, notify: &dyn Fn()) {
                 if shared.over.load(Ordering::Relaxed) {
                     return;
                 }
-                match queue.pop(Slot::urgency) {
+                match queue.pop_urgent(Slot::urgency, least) {
                     Some(ask) => break ask,
                     None => queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
                 }

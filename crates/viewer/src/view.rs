@@ -48,7 +48,7 @@ impl View {
         let (stacked, held) = (peak(bytes), peak(Bytes::Reserved));
         let top = if held < stacked * 2.5 { held.max(stacked) } else { stacked };
         let limits = Limits::new(summary, axis, None);
-        Self { axis, x: (0.0, limits.x), y: (0.0, top * 1.06) }
+        Self { axis, x: (0.0, limits.x), y: (0.0, top * 1.10) }
     }
 
     /// The same view within its limits.

@@ -10,25 +10,37 @@ use crate::view::duration;
 use crate::views::{GUTTER, tooltip};
 
 const LANE: f32 = 18.0;
+/// About the width of a letter of a label.
+const LETTER: f32 = 6.4;
 /// Deeper ones share the last lane.
 const MOST_LANES: u32 = 4;
 
-/// Spans by lane, made once per device.
+/// A span as it lies on the axis.
+#[derive(Clone, Copy)]
+struct Mark {
+    from: f64,
+    to: f64,
+    row: u32,
+}
+
+/// Spans by lane, made once per device and axis.
 #[derive(Default)]
 pub(crate) struct Lanes {
-    of: Option<(usize, usize)>,
-    lanes: Vec<Vec<u32>>,
+    of: Option<(usize, usize, Axis)>,
+    lanes: Vec<Vec<Mark>>,
 }
 
 fn refresh(app: &mut App, summary: &Summary) {
-    let of = Some((app.current, summary.spans.len()));
+    let axis = app.view.axis;
+    let of = Some((app.current, summary.spans.len(), axis));
     if app.parts.annotations.of == of {
         return;
     }
     let deepest = summary.spans.iter().map(|span| span.depth + 1).max().unwrap_or(0).min(MOST_LANES);
     let mut lanes = vec![Vec::new(); deepest as usize];
     for (row, span) in summary.spans.iter().enumerate() {
-        lanes[span.depth.min(deepest - 1) as usize].push(row as u32);
+        let (from, to) = ends(span, axis);
+        lanes[span.depth.min(deepest - 1) as usize].push(Mark { from, to, row: row as u32 });
     }
     app.parts.annotations = Lanes { of, lanes };
 }
@@ -56,14 +68,13 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     let response = ui.interact(strip, Id::unique("annotations"), Sense::click());
     let pointer = response.hover_pos();
     let mut under = None;
-    let first_x = |row: u32| ends(&summary.spans[row as usize], axis).0;
+    let mut thin = egui::Mesh::default();
     for (depth, lane) in app.parts.annotations.lanes.iter().enumerate() {
         let top = strip.top() + depth as f32 * LANE;
         // The last one that begins left of the picture may reach into it.
-        let mut at = lane.partition_point(|&row| first_x(row) < view.x.0).saturating_sub(1);
-        while let Some(&row) = lane.get(at) {
+        let mut at = lane.partition_point(|mark| mark.from < view.x.0).saturating_sub(1);
+        while let Some(&Mark { from, to, row }) = lane.get(at) {
             let span = &summary.spans[row as usize];
-            let (from, to) = ends(span, axis);
             if from > view.x.1 {
                 break;
             }
@@ -75,7 +86,11 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
             if right - left < 1.5 {
                 // As many as share a pixel are one mark.
                 let pixel = view.point(strip, pos2(left + 1.5, top)).0;
-                at = at.max(lane.partition_point(|&row| first_x(row) < pixel));
+                at += ahead(&lane[at..], pixel);
+                let mark = Rect::from_min_size(pos2(left, top + 1.0), vec2(1.0, LANE - 2.0));
+                thin.add_colored_rect(mark, color::of_line(hash(&span.name), 1).gamma_multiply(0.7));
+                under = under.or(pointer.filter(|at| mark.expand(1.0).contains(*at)).map(|_| row));
+                continue;
             }
             let left = left.max(strip.left() - 4.0);
             let bar = Rect::from_min_max(
@@ -93,13 +108,16 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
                 0.0,
                 hue.gamma_multiply(0.9),
             );
-            if bar.width() > 26.0 {
-                let clip = painter.with_clip_rect(bar.intersect(strip).shrink2(vec2(4.0, 0.0)));
-                let at = pos2(bar.left().max(strip.left()) + 7.0, bar.center().y);
-                clip.text(at, Align2::LEFT_CENTER, &span.name, theme::small(), palette.text);
+            let at = pos2(bar.left().max(strip.left()) + 7.0, bar.center().y);
+            let columns = ((bar.right().min(strip.right()) - at.x - 3.0) / LETTER) as usize;
+            // Two letters and a dot say nothing.
+            if columns >= span.name.chars().count().min(4) {
+                let text = vramscope_analysis::text::fit(&span.name, columns);
+                painter.text(at, Align2::LEFT_CENTER, text, theme::label(), palette.text);
             }
         }
     }
+    painter.add(egui::Shape::mesh(thin));
     if let (Some(row), Some(at)) = (under, pointer) {
         let span = &summary.spans[row as usize];
         let (from, to) = ends(span, axis);
@@ -115,6 +133,15 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
             app.show_stretch(from, to);
         }
     }
+}
+
+/// How many marks begin before a place: they are few, so the steps grow from the first.
+fn ahead(marks: &[Mark], x: f64) -> usize {
+    let mut step = 1;
+    while marks.get(step).is_some_and(|mark| mark.from < x) {
+        step *= 2;
+    }
+    marks[..step.min(marks.len())].partition_point(|mark| mark.from < x)
 }
 
 fn hash(name: &str) -> u32 {

@@ -52,7 +52,16 @@ fn moment(app: &mut App, ui: &mut Ui) {
         ("reserved", info.numbers.reserved),
     ];
     for (name, value) in table {
-        pair(app, ui, name, &bytes(value), &format!("{} B", grouped(value)));
+        let told = match name {
+            "reserved" => summary.told.reserved,
+            "requested" => summary.told.requested,
+            _ => true,
+        };
+        if told {
+            pair(app, ui, name, &bytes(value), &format!("{} B", grouped(value)));
+        } else {
+            pair(app, ui, name, "not in this file", "");
+        }
     }
     pair(app, ui, "live", &format!("{} allocations", count(info.live)), "");
     pair(app, ui, "event", &info.event, "");
@@ -62,7 +71,7 @@ fn moment(app: &mut App, ui: &mut Ui) {
     if let (Some(time), Some((origin, _))) = (info.time, summary.time) {
         pair(app, ui, "time", &format!("+{}", duration(time - origin)), &crate::text::clock(time));
     }
-    if !info.gap.is_empty() {
+    if !info.gap.is_empty() && summary.told.reserved {
         ui.add_space(10.0);
         heading(app, ui, "RESERVED BUT NOT REQUESTED");
         let total = info.numbers.reserved - info.numbers.requested;
@@ -154,7 +163,10 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
             .selectable(true),
     );
     ui.add_space(8.0);
-    pair(app, ui, "requested", &format!("{} B", count(details.requested)), "");
+    let told = app.device().map(|(_, summary)| summary.told).unwrap_or_default();
+    let none = "not in this file";
+    let requested = format!("{} B", count(details.requested));
+    pair(app, ui, "requested", if told.requested { &requested } else { none }, "");
     let over = details.size.saturating_sub(details.requested);
     let block = if details.estimated {
         format!("≈ {} B", count(details.size))
@@ -174,8 +186,9 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
     if !details.category.is_empty() {
         pair(app, ui, "category", &details.category, "");
     }
-    pair(app, ui, "address", &format!("{:#x}", details.addr), &segment(details));
-    pair(app, ui, "pool", &details.pool, "");
+    let address = format!("{:#x}", details.addr);
+    pair(app, ui, "address", if told.addresses { &address } else { none }, &segment(details));
+    pair(app, ui, "pool", if told.addresses { &details.pool } else { none }, "");
     pair(app, ui, "stream", &format!("{:#x}", details.stream), "");
     ui.add_space(8.0);
     life(app, ui, details);
@@ -267,9 +280,11 @@ fn beside(app: &mut App, ui: &mut Ui, name: &str, neighbour: Option<&Neighbour>)
 fn stack(app: &mut App, ui: &mut Ui, title: &str, frames: &[FrameInfo]) {
     let palette = app.palette();
     heading(app, ui, title);
-    if frames.is_empty() {
+    let told = app.device().is_some_and(|(_, summary)| summary.told.stacks);
+    if !told {
+        ui.label(RichText::new("Python frames: not in this file").color(palette.dim));
+    } else if frames.is_empty() {
         ui.label(RichText::new("No stack was recorded.").color(palette.dim));
-        return;
     }
     let id = egui::Id::unique(("unfolded", title));
     let unfolded = ui.data(|data| data.get_temp::<bool>(id)).unwrap_or_default();

@@ -44,6 +44,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
             .hint_text("highlight")
             .desired_width(120.0);
         ui.add(edit);
+        if !summary.told.stacks {
+            ui.label(RichText::new("Python frames: not in this file").color(palette.dim));
+        }
         breadcrumb(app, ui);
     });
     let weigh =

@@ -8,9 +8,42 @@ use crate::app::App;
 use crate::desk::Slot;
 use crate::theme;
 
-/// How many there are of the device that is shown.
+/// What the comparison of ranks says, and of how many.
+#[derive(Default)]
+pub(crate) struct AcrossRanks {
+    compared: usize,
+    found: Vec<Insight>,
+}
+
+/// How many there are.
 pub(crate) fn count(app: &mut App) -> usize {
-    found(app).len()
+    across(app);
+    found(app).len() + app.parts.across.found.len()
+}
+
+/// Those of the device that is shown, and those across ranks.
+pub(crate) fn all(app: &mut App) -> Vec<Insight> {
+    across(app);
+    app.parts.across.found.clone().into_iter().chain(found(app)).collect()
+}
+
+/// Compares the ranks once all that are open have been asked.
+fn across(app: &mut App) {
+    // The first device of a file is the one that its rank works on.
+    let ranks: Vec<_> = app.devices.iter().map(|device| device.source).filter(|of| of.device == 0).collect();
+    if ranks.len() < 3 || !app.reading.is_empty() || app.parts.across.compared == ranks.len() {
+        return;
+    }
+    let answers: Vec<_> = ranks.iter().map(|&of| app.desk.want(Slot::Rank(of), Request::Rank(of))).collect();
+    let digest = |answer: &crate::desk::Answer| match &*answer.response {
+        Response::Rank(digest) => Some((**digest).clone()),
+        _ => None,
+    };
+    if answers.iter().all(Option::is_some) {
+        let digests: Vec<_> = answers.iter().flatten().filter_map(digest).collect();
+        app.parts.across =
+            AcrossRanks { compared: ranks.len(), found: vramscope_engine::rank_insights(&digests) };
+    }
 }
 
 fn found(app: &mut App) -> Vec<Insight> {
@@ -26,6 +59,17 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
     let found = found(app);
     ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+        let across = app.parts.across.found.clone();
+        if !across.is_empty() {
+            super::ranks::heading(app, ui, "ACROSS RANKS");
+            for insight in &across {
+                ui.add_space(6.0);
+                one(app, ui, insight);
+                ui.add_space(6.0);
+                ui.separator();
+            }
+            super::ranks::heading(app, ui, "THIS RANK");
+        }
         if found.is_empty() {
             ui.add_space(12.0);
             ui.label(RichText::new("Nothing stands out in this recording.").color(palette.dim));

@@ -19,16 +19,77 @@ const TABS: [(Tab, &str); 9] = [
 ];
 
 /// Height of the row of tabs.
-const ROW: f32 = 30.0;
+pub(crate) const ROW: f32 = 30.0;
+/// Room for the buttons at the end of the row.
+const BUTTONS: f32 = 84.0;
+
+/// The first pane, or the one beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Pane {
+    First,
+    Second,
+}
+
+impl Pane {
+    fn tab(self, app: &App) -> Tab {
+        match self {
+            Self::First => app.settings.tab,
+            Self::Second => app.settings.side.unwrap_or(app.settings.tab),
+        }
+    }
+
+    /// Shows a view here. If it is in the other pane, they change places.
+    fn choose(self, app: &mut App, tab: Tab) {
+        let settings = &mut app.settings;
+        settings.lower_open = true;
+        match (self, settings.side) {
+            (Self::First, Some(side)) if side == tab => settings.side = Some(settings.tab),
+            (Self::Second, Some(side)) if settings.tab == tab => settings.tab = side,
+            _ => {}
+        }
+        match self {
+            Self::First => settings.tab = tab,
+            Self::Second => settings.side = Some(tab),
+        }
+    }
+}
+
+/// Opens a second pane with the next view in the row, or closes it.
+pub(crate) fn toggle_side(app: &mut App) {
+    app.settings.side = match app.settings.side {
+        Some(_) => None,
+        None => {
+            let at = TABS.iter().position(|(tab, _)| *tab == app.settings.tab).unwrap_or_default();
+            TABS.iter().cycle().nth(at + 1).map(|(tab, _)| *tab)
+        }
+    };
+    app.settings.lower_open = true;
+}
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect, whole: Rect) {
+    handle(app, ui, Rect::from_min_size(rect.min, vec2(rect.width(), ROW)), whole);
+    if app.settings.side.is_none() {
+        return pane(app, ui, rect, Pane::First);
+    }
+    let middle = (rect.left() + rect.width() * app.settings.split).round();
+    let left = Rect::from_min_max(rect.min, pos2(middle - 8.0, rect.bottom()));
+    let right = Rect::from_min_max(pos2(middle + 8.0, rect.top()), rect.max);
+    divider(app, ui, rect, middle);
+    pane(app, ui, left, Pane::First);
+    pane(app, ui, right, Pane::Second);
+}
+
+fn pane(app: &mut App, ui: &mut Ui, rect: Rect, pane: Pane) {
     let row = Rect::from_min_size(rect.min, vec2(rect.width(), ROW));
-    handle(app, ui, row, whole);
-    tabs(app, ui, row);
+    tabs(app, ui, row, pane);
+    if !app.settings.lower_open {
+        return;
+    }
+    let tab = pane.tab(app);
     let body = Rect::from_min_max(pos2(rect.left(), row.bottom() + 4.0), rect.max);
-    let mut ui = ui.new_child(UiBuilder::new().id_salt(("lower", app.settings.tab)).max_rect(body));
+    let mut ui = ui.new_child(UiBuilder::new().id_salt(("lower", tab)).max_rect(body));
     ui.set_clip_rect(body.expand(2.0).intersect(ui.clip_rect()));
-    match app.settings.tab {
+    match tab {
         Tab::Segments => segments::show(app, &mut ui, body),
         Tab::State => state::show(app, &mut ui, body),
         Tab::Flame => flame::show(app, &mut ui, body),
@@ -39,6 +100,22 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect, whole: Rect) {
         Tab::Compare => compare::show(app, &mut ui, body),
         Tab::Settings => settings::show(app, &mut ui),
     }
+}
+
+/// The line between the panes.
+fn divider(app: &mut App, ui: &Ui, rect: Rect, middle: f32) {
+    let line = Rect::from_x_y_ranges(middle - 4.0..=middle + 4.0, rect.top() + 4.0..=rect.bottom());
+    let response = ui.interact(line, Id::unique("divider"), Sense::drag());
+    if response.hovered() || response.dragged() {
+        ui.ctx().set_cursor_icon(CursorIcon::ResizeHorizontal);
+    }
+    if response.dragged() {
+        let moved = response.drag_delta().x / rect.width().max(1.0);
+        app.settings.split = (app.settings.split + moved).clamp(0.2, 0.8);
+    }
+    let palette = app.palette();
+    let stroke = if response.dragged() { egui::Stroke::new(1.0, palette.accent) } else { palette.hairline() };
+    ui.painter().vline(middle.round() + 0.5, rect.y_range(), stroke);
 }
 
 /// The line above the tabs moves the border between the halves.
@@ -56,28 +133,30 @@ fn handle(app: &mut App, ui: &Ui, row: Rect, whole: Rect) {
     ui.painter().hline(row.x_range(), row.top() + 0.5, stroke);
 }
 
-fn tabs(app: &mut App, ui: &mut Ui, row: Rect) {
+fn tabs(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane) {
     let palette = app.palette();
-    let mut left = row.left();
     let insights = insights::count(app);
-    for (tab, name) in TABS {
-        let on = app.settings.tab == tab;
-        let name =
-            if tab == Tab::Insights && insights > 0 { format!("{name} {insights}") } else { name.to_owned() };
+    let names = TABS.map(|(tab, name)| match tab {
+        Tab::Insights if insights > 0 => (tab, format!("{name} {insights}")),
+        _ => (tab, name.to_owned()),
+    });
+    buttons(app, ui, row, pane);
+    let width = |name: &str| {
+        ui.painter().layout_no_wrap(name.to_owned(), theme::strong(), palette.text).size().x + 20.0
+    };
+    if names.iter().map(|(_, name)| width(name)).sum::<f32>() > row.width() - BUTTONS {
+        return menu(app, ui, row, pane, &names);
+    }
+    let mut left = row.left();
+    for (tab, name) in names {
+        let on = pane.tab(app) == tab && app.settings.lower_open;
         let font = if on { theme::strong() } else { theme::body() };
-        let galley = ui.painter().layout_no_wrap(name.clone(), font, palette.text);
-        let rect = Rect::from_min_size(pos2(left, row.top() + 1.0), vec2(galley.size().x + 20.0, ROW - 2.0));
+        let rect = Rect::from_min_size(pos2(left, row.top() + 1.0), vec2(width(&name), ROW - 2.0));
         left = rect.right();
-        let response = ui.interact(rect, Id::unique(("tab", tab)), Sense::click());
+        let response = ui.interact(rect, Id::unique(("tab", pane, tab)), Sense::click());
         response.widget_info(|| egui::WidgetInfo::selected(egui::Role::Tab, true, on, &name));
         let color = if on || response.hovered() { palette.text } else { palette.dim };
-        ui.painter().text(
-            rect.center(),
-            Align2::CENTER_CENTER,
-            &name,
-            if on { theme::strong() } else { theme::body() },
-            color,
-        );
+        ui.painter().text(rect.center(), Align2::CENTER_CENTER, &name, font, color);
         if on {
             let mark = Rect::from_min_size(
                 pos2(rect.left() + 8.0, rect.bottom() - 1.0),
@@ -86,7 +165,63 @@ fn tabs(app: &mut App, ui: &mut Ui, row: Rect) {
             ui.painter().rect_filled(mark, 1.0, palette.accent);
         }
         if response.clicked() {
-            app.settings.tab = tab;
+            pane.choose(app, tab);
+        }
+        response.context_menu(|ui| {
+            if ui.button("Open in the second pane").clicked() {
+                app.settings.side = app.settings.side.or(Some(app.settings.tab));
+                Pane::Second.choose(app, tab);
+            }
+        });
+    }
+}
+
+/// The tabs as a menu, where there is no room for all.
+fn menu(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane, names: &[(Tab, String)]) {
+    let current = pane.tab(app);
+    let name = names.iter().find(|(tab, _)| *tab == current).map_or("", |(_, name)| name);
+    let area = Rect::from_min_size(row.min + vec2(0.0, 4.0), vec2(row.width() - BUTTONS, ROW - 8.0));
+    let mut ui = ui.new_child(UiBuilder::new().id_salt(("tabs", pane)).max_rect(area));
+    ui.menu_button(egui::RichText::new(format!("{name} ▾")).font(theme::strong()), |ui| {
+        for (tab, name) in names {
+            if ui.selectable_label(*tab == current, name).clicked() {
+                pane.choose(app, *tab);
+                ui.close();
+            }
+        }
+    });
+}
+
+/// What can be done with a pane, at the end of its row.
+fn buttons(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane) {
+    let area = Rect::from_min_max(pos2(row.right() - BUTTONS, row.top() + 4.0), row.max - vec2(0.0, 4.0));
+    let layout = egui::Layout::right_to_left(egui::Align::Center);
+    let mut ui = ui.new_child(UiBuilder::new().id_salt(("pane", pane)).max_rect(area).layout(layout));
+    ui.spacing_mut().item_spacing.x = 4.0;
+    let dim = app.palette().dim;
+    let mut button = |text: &str, hint: &str| {
+        ui.add(egui::Button::new(egui::RichText::new(text).color(dim)).frame(false))
+            .on_hover_text(hint)
+            .clicked()
+    };
+    match (pane, app.settings.side) {
+        (Pane::Second, _) => {
+            if button("×", "Close this pane") {
+                app.settings.side = None;
+            }
+            if button("⇄", "Change places") {
+                Pane::Second.choose(app, app.settings.tab);
+            }
+        }
+        (Pane::First, side) => {
+            let open = app.settings.lower_open;
+            if side.is_none() && button(if open { "▾" } else { "▴" }, "Show or hide the lower views (Ctrl+J)")
+            {
+                app.settings.lower_open = !open;
+            }
+            if side.is_none() && button("split", "A second view beside this one (Ctrl+\\)") {
+                toggle_side(app);
+            }
         }
     }
 }
@@ -108,4 +243,11 @@ pub(crate) fn choice<T: PartialEq + Copy>(ui: &mut Ui, current: &mut T, all: &[(
 /// Dim words in the middle of an empty view.
 pub(crate) fn nothing(app: &App, ui: &Ui, rect: Rect, text: &str) {
     ui.painter().text(rect.center(), Align2::CENTER_CENTER, text, theme::body(), app.palette().dim);
+}
+
+/// Says that a file cannot tell something, in place of drawing zero.
+pub(crate) fn not_in_file(app: &App, ui: &Ui, rect: Rect, what: &str, instead: &str) {
+    nothing(app, ui, rect.translate(vec2(0.0, -10.0)), &format!("{what}: not in this file"));
+    let at = rect.center() + vec2(0.0, 10.0);
+    ui.painter().text(at, Align2::CENTER_CENTER, instead, theme::small(), app.palette().dim);
 }

@@ -6,10 +6,11 @@ mod compare;
 pub(crate) mod detail;
 mod flame;
 mod hands;
-mod insights;
+pub(crate) mod insights;
 mod labels;
 mod lifetimes;
-mod lower;
+pub(crate) mod lower;
+mod marks;
 mod minimap;
 mod outline;
 mod overlay;
@@ -78,11 +79,11 @@ pub(crate) struct Parts {
     pub(crate) reveal: Option<(u32, bool)>,
     /// The moment under the pointer in the frame before.
     pub(crate) last_hover: Option<u32>,
-}
-
-impl Parts {
-    /// Another device is shown.
-    pub(crate) fn reset(&mut self) {}
+    pub(crate) across: insights::AcrossRanks,
+    /// Where the views are, between the panels.
+    pub(crate) centre: Option<Rect>,
+    /// Devices whose warning was read.
+    pub(crate) dismissed: std::collections::HashSet<vramscope_engine::Source>,
 }
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
@@ -93,6 +94,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         CentralPanel::default().frame(Frame::new().fill(palette.ground)).show(ui, |ui| start::show(app, ui));
         return;
     }
+    damage(app, ui);
     Panel::bottom("status")
         .exact_size(26.0)
         .frame(bar(Margin::symmetric(12, 4)))
@@ -121,6 +123,27 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     overlay::show(app, ui);
 }
 
+/// What is wrong with the file that is shown, until it was read.
+fn damage(app: &mut App, ui: &mut Ui) {
+    let Some((of, summary)) = app.device() else { return };
+    let Some(text) = summary.damage.as_ref().filter(|_| !app.parts.dismissed.contains(&of)) else { return };
+    let palette = app.palette();
+    let fill = crate::theme::blend(palette.panel, palette.select, 0.14);
+    let frame = Frame::new().fill(fill).inner_margin(Margin::symmetric(12, 5));
+    Panel::top("damage").frame(frame).show(ui, |ui| {
+        ui.horizontal(|ui| {
+            ui.label(egui::RichText::new("▲").color(palette.select));
+            let room = ui.available_width() - 40.0;
+            ui.allocate_ui(egui::vec2(room, 18.0), |ui| {
+                ui.add(egui::Label::new(text).wrap().selectable(true));
+            });
+            if ui.button("×").on_hover_text("Hide this").clicked() {
+                app.parts.dismissed.insert(of);
+            }
+        });
+    });
+}
+
 /// Where the selection lies in memory, once its details are here.
 fn selected_addr(app: &App) -> Option<u64> {
     let answer = app.desk.look(crate::desk::Slot::Details)?;
@@ -132,8 +155,12 @@ fn selected_addr(app: &App) -> Option<u64> {
 fn centre(app: &mut App, ui: &mut Ui) {
     let all = ui.available_rect_before_wrap();
     ui.advance_cursor_after_rect(all);
+    app.parts.centre = Some(all);
     let inner = all.shrink2(egui::vec2(12.0, 8.0));
-    let lower = (inner.height() * app.settings.lower).clamp(90.0, inner.height() - 160.0);
+    let lower = match app.settings.lower_open {
+        true => (inner.height() * app.settings.lower).clamp(90.0, (inner.height() - 160.0).max(90.0)),
+        false => lower::ROW,
+    };
     let upper = Rect::from_min_max(inner.min, egui::pos2(inner.right(), inner.bottom() - lower));
     let strip = |from: f32, to: f32| Rect::from_x_y_ranges(upper.x_range(), from..=to);
     let mut top = upper.top();
@@ -146,9 +173,12 @@ fn centre(app: &mut App, ui: &mut Ui) {
     }
     match app.beside.filter(|&other| other != app.current && other < app.devices.len()) {
         Some(other) => {
+            // In the order of the side bar, so that a click that goes to the other moves nothing.
             let middle = (top + upper.bottom()) / 2.0;
-            timeline::show(app, ui, strip(top, middle));
-            timeline::beside(app, ui, strip(middle + 4.0, upper.bottom()), other);
+            let halves = [strip(top, middle), strip(middle + 4.0, upper.bottom())];
+            let first = usize::from(other < app.current);
+            timeline::show(app, ui, halves[first]);
+            timeline::beside(app, ui, halves[1 - first], other);
         }
         None => timeline::show(app, ui, strip(top, upper.bottom())),
     }

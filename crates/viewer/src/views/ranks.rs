@@ -1,6 +1,7 @@
 //! The side bar: a bar per rank on a common scale, outliers marked, and what the colours say.
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
+use vramscope_analysis::text::{fit, fit_middle};
 use vramscope_analysis::units::bytes;
 use vramscope_engine::{Bytes, Response, Summary};
 
@@ -26,7 +27,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         .map(|summary| summary.peaks[Bytes::Reserved as usize].0.max(summary.peaks[0].0))
         .max()
         .unwrap_or(1)
-        .max(app.capacity.map_or(1, |capacity| capacity as i64))
+        .max(app.capacity().map_or(1, |capacity| capacity as i64))
         .max(1);
     let room = (ui.available_height() * 0.55).max(120.0);
     ScrollArea::vertical().id_salt("ranks").max_height(room).auto_shrink([false, true]).show(ui, |ui| {
@@ -111,7 +112,7 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
         2.0,
         color::oklch(0.55, 0.05, 240.0),
     );
-    if let Some(capacity) = app.capacity {
+    if let Some(capacity) = app.capacity() {
         painter.vline(
             upto(capacity as i64),
             bar.expand(2.0).y_range(),
@@ -122,11 +123,11 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
         painter.circle_filled(pos2(rect.right() - 6.0, bar.center().y), 3.0, palette.danger);
     }
     let response = response.on_hover_text(format!(
-        "{}\nbaseline {}\npeak {}\nreserved {}\n{}",
+        "{}\nbaseline {}\npeak {}\nreserved: {}\n{}",
         summary.file,
         bytes(summary.start.requested),
         bytes(peak),
-        bytes(held),
+        if summary.told.reserved { bytes(held) } else { "not in this file".into() },
         match summary.ooms.len() {
             0 => summary.verdict.clone(),
             failed => format!("{}\n{failed} failed allocations", summary.verdict),
@@ -157,6 +158,10 @@ fn legend(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
     let Some((_, summary)) = app.device() else { return };
     heading(app, ui, &format!("COLOUR BY {}", app.settings.color.name().to_uppercase()));
+    if app.settings.color == ColorBy::Stack && !summary.told.stacks {
+        let text = "Python frames: not in this file. Operators, where it has them:";
+        ui.add(egui::Label::new(RichText::new(text).font(theme::small()).color(palette.dim)).wrap());
+    }
     if app.settings.color != ColorBy::Stack {
         let coloring = app.coloring(None, summary.events);
         for (color, name) in coloring.legend(&summary) {
@@ -196,6 +201,16 @@ fn legend(app: &mut App, ui: &mut Ui) {
     });
 }
 
+/// `train.py:88 forward` in so many columns: the function gives way first, then the middle of the file's name.
+fn place_in(name: &str, columns: usize) -> String {
+    let place = name.split(' ').next().unwrap_or(name);
+    match (name.chars().count() <= columns, place.rsplit_once(':')) {
+        (false, Some((_, line))) => fit_middle(place, line.len() + 1, columns),
+        (false, None) => fit(name, columns),
+        (true, _) => name.to_owned(),
+    }
+}
+
 fn chip(
     ui: &mut Ui,
     color: egui::Color32,
@@ -219,6 +234,9 @@ fn chip(
     let right = rect.right() - amount.size().x - 2.0;
     painter.galley(pos2(right, rect.center().y - amount.size().y / 2.0), amount, palette.dim);
     let room = painter.with_clip_rect(Rect::from_min_max(rect.min, pos2(right - 6.0, rect.bottom())));
-    room.text(rect.left_center() + vec2(18.0, 0.0), Align2::LEFT_CENTER, name, theme::tick(), palette.text);
+    let at = rect.left_center() + vec2(18.0, 0.0);
+    let letter = painter.layout_no_wrap("0".into(), theme::tick(), palette.text).size().x.max(1.0);
+    let shown = place_in(name, ((right - 6.0 - at.x) / letter) as usize);
+    room.text(at, Align2::LEFT_CENTER, shown, theme::tick(), palette.text);
     response.on_hover_text(name).clicked()
 }

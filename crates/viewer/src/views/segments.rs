@@ -10,7 +10,7 @@ use crate::picture::Painted;
 use crate::theme;
 use crate::view::View;
 use crate::views::hands::wheel;
-use crate::views::lower::nothing;
+use crate::views::lower::{not_in_file, nothing};
 use crate::views::timeline::{Shown, snapped};
 use crate::views::{GUTTER, tooltip};
 
@@ -62,6 +62,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let palette = app.palette();
     let plot =
         snapped(Rect::from_min_max(pos2(body.left() + GUTTER, body.top()), body.max), ui.pixels_per_point());
+    if !summary.told.addresses {
+        return not_in_file(app, ui, body, "Addresses", "Segments and holes are told by a snapshot.");
+    }
     if summary.lanes.is_empty() || plot.height() < 10.0 {
         nothing(app, ui, body, "No memory was taken from the driver in this recording.");
         return;

@@ -19,7 +19,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             if summary.exact {
                 ui.label("The history is complete: every number is PyTorch's own, to the byte.");
             }
-            for note in summary.notes.iter().chain(&summary.warnings) {
+            for note in summary.damage.iter().chain(&summary.notes).chain(&summary.warnings) {
                 ui.add(egui::Label::new(note).wrap().selectable(true));
                 ui.add_space(2.0);
             }
@@ -36,6 +36,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
                 ("failed allocations", count(summary.ooms.len() as u64)),
             ];
             table(ui, "file", rows.iter().map(|(name, value)| (*name, value.as_str())), palette.dim);
+            ui.add_space(8.0);
+            capacity(app, ui);
             let ui = &mut columns[2];
             heading(app, ui, "ALLOCATOR SETTINGS");
             if summary.settings.is_empty() {
@@ -44,6 +46,26 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             let rows = summary.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             table(ui, "settings", rows, palette.dim);
         });
+    });
+}
+
+/// The line of the timeline that memory cannot rise above.
+fn capacity(app: &mut App, ui: &mut Ui) {
+    let palette = app.palette();
+    ui.horizontal(|ui| {
+        let label = ui.label(RichText::new("capacity").color(palette.dim));
+        let edit = egui::TextEdit::singleline(&mut app.settings.capacity)
+            .hint_text("80GiB, or H100")
+            .desired_width(110.0);
+        ui.add(edit).labelled_by(label.id);
+        let typed = app.settings.capacity.trim();
+        match (vramscope_analysis::capacity(typed), app.capacity()) {
+            (Err(_), _) if !typed.is_empty() => {
+                ui.label(RichText::new("a size like 80GiB, or a name like H100").color(palette.select))
+            }
+            (_, Some(capacity)) => ui.label(RichText::new(bytes(capacity as i64)).font(theme::mono())),
+            (_, None) => ui.label(RichText::new("not in this file").color(palette.dim)),
+        };
     });
 }
 

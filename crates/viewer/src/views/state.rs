@@ -7,6 +7,7 @@ use vramscope_engine::{MapBlock, MapRange, MemoryMap, Request, Response};
 use crate::app::App;
 use crate::desk::Slot;
 use crate::theme::{self, blend};
+use crate::views::lower::not_in_file;
 use crate::views::tooltip;
 
 const ROW: f32 = 22.0;
@@ -14,6 +15,9 @@ const NAME: f32 = 190.0;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let Some((of, summary)) = app.device() else { return };
+    if !summary.told.addresses {
+        return not_in_file(app, ui, body, "Addresses", "The map of memory is told by a snapshot.");
+    }
     let palette = app.palette();
     let answer = app.desk.want(Slot::State, Request::State { of, at: app.cursor });
     ui.horizontal(|ui| {

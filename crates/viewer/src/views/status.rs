@@ -2,7 +2,7 @@
 
 use egui::{Align, Layout, RichText, Ui};
 use vramscope_analysis::units::{bytes, count};
-use vramscope_engine::{MomentInfo, Request, Response};
+use vramscope_engine::{MomentInfo, Request, Response, Summary};
 
 use crate::app::App;
 use crate::desk::Slot;
@@ -22,7 +22,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         if let Some(answer) = answer
             && let Response::Moment(info) = &*answer.response
         {
-            numbers(app, ui, info, summary.time.map(|(origin, _)| origin));
+            numbers(app, ui, info, &summary);
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let message = app.message.clone().filter(|(_, until)| *until > app.now).map(|(text, _)| text);
@@ -38,13 +38,13 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     });
 }
 
-fn numbers(app: &App, ui: &mut Ui, info: &MomentInfo, origin: Option<i64>) {
+fn numbers(app: &App, ui: &mut Ui, info: &MomentInfo, summary: &Summary) {
     let palette = app.palette();
     let mut place = match info.at {
         0 => "start".to_owned(),
         at => format!("event {}", count(at - 1)),
     };
-    if let (Some(time), Some(origin)) = (info.time, origin) {
+    if let (Some(time), Some(origin)) = (info.time, summary.time.map(|(origin, _)| origin)) {
         place += &format!("  {}  +{}", crate::text::clock(time), duration(time - origin));
     }
     let part = |ui: &mut Ui, text: String, color| {
@@ -53,7 +53,11 @@ fn numbers(app: &App, ui: &mut Ui, info: &MomentInfo, origin: Option<i64>) {
     part(ui, place, palette.text);
     let n = &info.numbers;
     part(ui, format!("requested {}", bytes(n.requested)), palette.text);
-    part(ui, format!("reserved {}", bytes(n.reserved)), palette.dim);
-    part(ui, format!("gap {}", bytes(n.reserved - n.requested)), palette.dim);
+    if summary.told.reserved {
+        part(ui, format!("reserved {}", bytes(n.reserved)), palette.dim);
+        part(ui, format!("gap {}", bytes(n.reserved - n.requested)), palette.dim);
+    } else {
+        part(ui, "reserved: not in this file".into(), palette.dim);
+    }
     part(ui, info.event.clone(), palette.dim);
 }

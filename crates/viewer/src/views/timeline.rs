@@ -1,6 +1,6 @@
 //! The memory timeline: stacked allocations, what is held, the capacity, failed allocations, the peak.
 
-use egui::{Align2, Color32, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
+use egui::{Align2, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
 use vramscope_analysis::units::bytes as byte_text;
 use vramscope_engine::{Axis, Bytes, Curve, Request, Response, Source, Stretch, Summary, Tile};
 
@@ -8,8 +8,9 @@ use crate::app::App;
 use crate::color::ColorBy;
 use crate::desk::Slot;
 use crate::picture::Painted;
-use crate::theme::{self, Palette};
+use crate::theme::Palette;
 use crate::view::{View, duration};
+use crate::views::marks::{self, tag};
 use crate::views::{GUTTER, axes, hands, outline, tooltip};
 
 /// Height of the numbers below.
@@ -79,10 +80,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
 
     let tile = pictures(app, ui, of, &summary, plot, &inside);
     let curve = curve(app, of, plot, ui.pixels_per_point());
-    if let Some(curve) = &curve {
-        held_line(&inside, app, plot, curve, &palette);
-    }
-    marks(&inside, app, &summary, plot, &palette);
+    marks::draw(&inside, app, &summary, curve.as_ref(), plot, &palette);
     if let Some(tile) = &tile {
         let view = app.view;
         app.parts.timeline.labels.draw(
@@ -257,105 +255,6 @@ pub(crate) fn steps(
     points
 }
 
-/// What is held from the driver, and the capacity.
-fn held_line(painter: &Painter, app: &App, plot: Rect, curve: &Curve, palette: &Palette) {
-    let points = steps(&app.view, plot, curve, |numbers| numbers.reserved);
-    let top = points.iter().map(|point| point.y).fold(f32::INFINITY, f32::min);
-    let color = palette.text.gamma_multiply(0.85);
-    painter.line(points.clone(), Stroke::new(1.0, color));
-    let most = curve.most.iter().flatten().map(|numbers| numbers.reserved).max().unwrap_or_default();
-    let text = format!("reserved {}", byte_text(most));
-    if top < plot.top() {
-        tag(
-            painter,
-            pos2(plot.right() - 6.0, plot.top() + 4.0),
-            Align2::RIGHT_TOP,
-            &format!("{text} ↑"),
-            color,
-            palette,
-        );
-    } else if let Some(last) = points.last() {
-        let above = last.y - 4.0 > plot.top() + 16.0;
-        let (y, align) =
-            if above { (last.y - 4.0, Align2::RIGHT_BOTTOM) } else { (last.y + 4.0, Align2::RIGHT_TOP) };
-        tag(painter, pos2(plot.right() - 6.0, y), align, &text, color, palette);
-    }
-    if let Some(capacity) = app.capacity {
-        let y = app.view.screen_y(plot, capacity as f64).round() + 0.5;
-        let text = format!("capacity {}", byte_text(capacity as i64));
-        if y >= plot.top() {
-            painter.extend(egui::Shape::dashed_line(
-                &[pos2(plot.left(), y), pos2(plot.right(), y)],
-                Stroke::new(1.0, palette.danger),
-                6.0,
-                4.0,
-            ));
-            tag(painter, pos2(plot.left() + 6.0, y + 3.0), Align2::LEFT_TOP, &text, palette.danger, palette);
-        } else {
-            let at = pos2(plot.left() + 6.0, plot.top() + 4.0);
-            tag(painter, at, Align2::LEFT_TOP, &format!("{text} ↑"), palette.danger, palette);
-        }
-    }
-}
-
-/// Small text on a piece of the ground, so that it can be read over a picture.
-pub(crate) fn tag(
-    painter: &Painter,
-    at: Pos2,
-    align: Align2,
-    text: &str,
-    color: Color32,
-    palette: &Palette,
-) -> Rect {
-    let galley = painter.layout_no_wrap(text.to_owned(), theme::tick(), color);
-    let rect = align.anchor_size(at, galley.size());
-    painter.rect_filled(rect.expand2(vec2(4.0, 1.0)), 2.0, palette.ground.gamma_multiply(0.82));
-    painter.galley(rect.min, galley, color);
-    rect
-}
-
-/// Failed allocations and the peak.
-fn marks(painter: &Painter, app: &App, summary: &Summary, plot: Rect, palette: &Palette) {
-    let on_time = app.view.axis == Axis::Time;
-    for oom in &summary.ooms {
-        let x = if on_time { oom.time as f64 } else { f64::from(oom.at) };
-        let x = app.view.screen_x(plot, x).round() - 0.5;
-        if !(plot.left()..=plot.right()).contains(&x) {
-            continue;
-        }
-        painter.vline(x, plot.y_range(), Stroke::new(1.0, palette.danger.gamma_multiply(0.8)));
-        let text = format!("out of memory: {} asked", byte_text(oom.requested as i64));
-        let right = x > plot.right() - 190.0;
-        let (at, align) =
-            if right { (x - 8.0, Align2::RIGHT_BOTTOM) } else { (x + 8.0, Align2::LEFT_BOTTOM) };
-        tag(painter, pos2(at, plot.bottom() - 6.0), align, &text, palette.danger, palette);
-        triangle(painter, pos2(x, plot.top()), palette.danger);
-    }
-    let counter = app.settings.bytes as usize;
-    let (peak, at) = summary.peaks[counter];
-    let x = if on_time { summary.peak_times[counter] as f64 } else { f64::from(at) + 0.5 };
-    let flag = app.view.screen(plot, x, peak as f64);
-    if plot.expand(2.0).contains(flag) {
-        let text = format!("peak {}", byte_text(peak));
-        painter.circle(flag, 3.0, palette.ground, Stroke::new(1.5, palette.text));
-        let right = flag.x > plot.right() - 120.0;
-        let (dx, align) = if right { (-8.0, Align2::RIGHT_CENTER) } else { (8.0, Align2::LEFT_CENTER) };
-        tag(
-            painter,
-            pos2(flag.x + dx, (flag.y - 8.0).max(plot.top() + 9.0)),
-            align,
-            &text,
-            palette.text,
-            palette,
-        );
-    }
-}
-
-fn triangle(painter: &Painter, tip: Pos2, color: Color32) {
-    let points = vec![pos2(tip.x - 5.0, tip.y), pos2(tip.x + 5.0, tip.y), pos2(tip.x, tip.y + 8.0)];
-    painter.add(egui::Shape::convex_polygon(points, color, Stroke::NONE));
-}
-
 /// What is under the pointer: its outline, its tooltip, and a click selects it.
 fn hover(
     app: &mut App,
@@ -467,7 +366,9 @@ pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
     };
     let inside = painter.with_clip_rect(plot);
     let colors = app.colors_version;
-    if let Some(shown) = app.desk.want(Slot::Beside, request).and_then(Shown::new) {
+    let same = |answer: &crate::desk::Answer| matches!(&answer.request, Request::Tile { of: other, .. } if *other == of);
+    let shown = app.desk.want(Slot::Beside, request).filter(same).and_then(Shown::new);
+    if let Some(shown) = &shown {
         let coloring = app.coloring(None, summary.events);
         let painted = &mut app.parts.timeline.beside;
         painted.update(ui.ctx(), "beside", shown.tile(), shown.version, colors, &coloring);
@@ -489,6 +390,36 @@ pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
     }
     if response.double_clicked() {
         app.beside = None;
+    }
+    if let Some(shown) = &shown {
+        under_pointer(app, ui, &inside, shown, plot, &response, other);
+    }
+}
+
+/// What is under the pointer in the other rank; a click goes there and selects it.
+fn under_pointer(
+    app: &mut App,
+    ui: &Ui,
+    painter: &Painter,
+    shown: &Shown,
+    plot: Rect,
+    response: &egui::Response,
+    other: usize,
+) {
+    let Some(at) = response.hover_pos().filter(|at| plot.contains(*at)) else { return };
+    let Some((column, row)) = shown.pixel(&app.view, plot, at) else { return };
+    let (tile, palette) = (shown.tile(), app.palette());
+    let owner = tile.owner(column, row).copied().filter(|owner| !owner.idle);
+    if let Some(owner) = &owner {
+        outline::hovered(&mut app.parts.timeline, painter, shown, &app.view, plot, owner.alloc, &palette);
+        tooltip::show(app, ui, at, owner, tile.line(owner.line));
+    }
+    if response.clicked() {
+        app.swap_to(other);
+        app.selected = owner.map(|owner| owner.alloc);
+        if let Some(&moment) = tile.shown.get(column).filter(|&&moment| moment != u32::MAX) {
+            app.set_cursor(moment);
+        }
     }
 }
 

@@ -32,18 +32,15 @@ pub(crate) fn card(app: &App, ui: &Ui, at: Pos2, lines: &[(String, bool)]) {
         .map(|(n, (text, bright))| {
             let font = if n == 0 { theme::strong() } else { theme::mono() };
             let color = if *bright { palette.text } else { palette.dim };
-            let text: String = if text.chars().count() > 64 {
-                text.chars().take(63).chain(['…']).collect()
-            } else {
-                text.clone()
-            };
-            painter.layout_no_wrap(text, font, color)
+            painter.layout_no_wrap(vramscope_analysis::text::fit(text, 64), font, color)
         })
         .collect();
     let width = galleys.iter().map(|galley| galley.size().x).fold(0.0, f32::max);
     let height: f32 = galleys.iter().map(|galley| galley.size().y + 2.0).sum();
     let size = vec2(width + 20.0, height + 12.0);
-    let screen = ui.ctx().content_rect().shrink(4.0);
+    // Inside the views: the panels beside them are being read.
+    let screen = app.parts.centre.filter(|centre| centre.contains(at));
+    let screen = screen.unwrap_or_else(|| ui.ctx().content_rect().shrink(4.0));
     // To the lower right, or wherever there is room.
     let x = if at.x + 18.0 + size.x < screen.right() { at.x + 18.0 } else { at.x - 18.0 - size.x };
     let y = if at.y + 18.0 + size.y < screen.bottom() { at.y + 18.0 } else { at.y - 18.0 - size.y };

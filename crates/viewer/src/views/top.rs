@@ -68,7 +68,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
                 summary.notes.join("\n")
             };
             if ui.add(Button::new(verdict).frame(false)).on_hover_text(notes).clicked() {
-                app.settings.tab = super::Tab::Settings;
+                app.open_tab(super::Tab::Settings);
             }
             search::field(app, ui);
         });

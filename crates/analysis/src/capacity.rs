@@ -1,0 +1,51 @@
+//! The memory of well-known devices.
+
+use crate::units::parse_bytes;
+
+/// What the driver reports as total memory, in MiB.
+const DEVICES: [(&str, u64); 20] = [
+    ("A10", 23_028),
+    ("A10G", 23_028),
+    ("A100", 81_920),
+    ("A100-40", 40_960),
+    ("A100-80", 81_920),
+    ("A6000", 49_140),
+    ("B200", 183_359),
+    ("GH200", 97_871),
+    ("H20", 97_871),
+    ("H100", 81_559),
+    ("H200", 143_771),
+    ("L4", 23_034),
+    ("L40S", 46_068),
+    ("MI300X", 196_592),
+    ("RTX3090", 24_576),
+    ("RTX4090", 24_564),
+    ("RTX5090", 32_607),
+    ("T4", 15_360),
+    ("V100", 16_384),
+    ("V100-32", 32_768),
+];
+
+/// Bytes of a device, from its name or from a size like `80GiB`.
+pub fn capacity(text: &str) -> Result<u64, String> {
+    let name: String = text.to_uppercase().chars().filter(|c| !matches!(c, ' ' | '_')).collect();
+    if let Some((_, mib)) = DEVICES.iter().find(|(known, _)| *known == name) {
+        return Ok(mib << 20);
+    }
+    parse_bytes(text).map_err(|error| {
+        let names: Vec<_> = DEVICES.iter().map(|(name, _)| *name).collect();
+        format!("{error}; or one of {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::capacity;
+
+    #[test]
+    fn devices_by_name_and_sizes() {
+        assert_eq!(capacity("h100"), Ok(81_559 << 20));
+        assert_eq!(capacity("80GiB"), Ok(80 << 30));
+        assert!(capacity("abacus").is_err_and(|error| error.contains("H100")));
+    }
+}
