@@ -2,9 +2,13 @@
 
 /// A calm colour that is always the same for a name: even lightness and chroma, the hue from the name.
 pub fn of(name: &str) -> [u8; 3] {
-    let hash =
-        name.bytes().fold(2_166_136_261_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));
+    let hash = number(name);
     oklch(0.66 + f64::from(hash >> 16 & 7) / 100.0, 0.11, f64::from(hash % 360))
+}
+
+/// A number that is always the same for a name: FNV-1a.
+pub fn number(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// An OKLCH colour as the red, green and blue that every program understands.

@@ -187,8 +187,7 @@ fn outliers(ranks: &[RankDigest]) -> Vec<Outlier> {
     for (when, value, lines) in kinds {
         let middle = median(ranks.iter().map(value).collect());
         for (row, rank) in ranks.iter().enumerate() {
-            let off = value(rank).saturating_sub(middle);
-            if off.abs() >= BYTES && off.abs() as f64 >= middle.max(1) as f64 * SHARE {
+            if stands_out(value(rank), middle) {
                 let lines = explanation(lines(rank), ranks, lines);
                 found.push(Outlier { row, when, bytes: value(rank), median: middle, lines });
             }
@@ -256,8 +255,14 @@ fn lags(ranks: &[RankDigest]) -> (Vec<Option<i64>>, Option<i64>) {
     (late.into_iter().map(middle).collect(), middle(steps))
 }
 
+/// Whether what a rank holds is off the median of its run.
+pub fn stands_out(bytes: i64, median: i64) -> bool {
+    let off = bytes.saturating_sub(median).saturating_abs();
+    off >= BYTES && off as f64 >= median.max(1) as f64 * SHARE
+}
+
 /// The lower median: of two in the middle the smaller, so that it is a value that occurs.
-fn median(mut values: Vec<i64>) -> i64 {
+pub fn median(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0)
 }

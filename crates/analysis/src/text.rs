@@ -6,9 +6,19 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub fn time(time_us: i64) -> String {
     let (days, in_day) = (time_us.div_euclid(86_400_000_000), time_us.rem_euclid(86_400_000_000));
     let (year, month, day) = civil(days);
-    let (seconds, micros) = (in_day / 1_000_000, in_day % 1_000_000);
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}.{micros:06} UTC")
+    format!("{year}-{month:02}-{day:02} {}.{:06} UTC", seconds(in_day), in_day % 1_000_000)
+}
+
+/// The clock of a time in UTC, to the microsecond: `14:03:22.123 456`.
+pub fn clock(time_us: i64) -> String {
+    let in_day = time_us.rem_euclid(86_400_000_000);
+    format!("{}.{:03} {:03}", seconds(in_day), in_day / 1000 % 1000, in_day % 1000)
+}
+
+/// Hours, minutes and seconds of a number of microseconds.
+fn seconds(micros: i64) -> String {
+    let seconds = micros / 1_000_000;
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// Year, month and day of a number of days since 1970, by counting 400-year cycles from March.
@@ -84,6 +94,7 @@ mod tests {
         assert_eq!(time(0), "1970-01-01 00:00:00.000000 UTC");
         // date -u -d @1794725346 says Sun Nov 15 06:49:06 2026.
         assert_eq!(time(1_794_725_346_326_863), "2026-11-15 06:49:06.326863 UTC");
+        assert_eq!(clock(1_794_725_346_326_863), "06:49:06.326 863");
         assert_eq!(time(951_782_400_000_000), "2000-02-29 00:00:00.000000 UTC");
         assert_eq!(time(-1), "1969-12-31 23:59:59.999999 UTC");
     }

@@ -593,8 +593,8 @@ pub struct Insight {
     pub severity: u8,
     /// In one line.
     pub title: String,
-    /// What shows it.
-    pub evidence: Vec<String>,
+    /// What shows it: a name, and what it is.
+    pub evidence: Vec<(String, String)>,
     /// What to do.
     pub advice: String,
     /// Bytes that it is about.

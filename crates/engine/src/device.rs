@@ -110,11 +110,9 @@ fn stack_name(snapshot: &Snapshot, stack: StackId) -> StackName {
     }
 }
 
-/// A number for a line that is the same in every file: FNV-1a of its text. Never 0.
+/// A number for a line that is the same in every file. Never 0.
 pub(crate) fn line_number(place: &str) -> u32 {
-    let hash =
-        place.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    hash.max(1)
+    vramscope_analysis::colour::number(place).max(1)
 }
 
 /// What a kept order is for, in words.

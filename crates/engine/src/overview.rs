@@ -101,10 +101,10 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
     }
 }
 
-pub(crate) fn moment(file: &File, device: &Device, at: u32) -> MomentInfo {
+pub(crate) fn moment(file: &File, device: &Device, at: u32, whole: bool) -> MomentInfo {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let at = Moment(at).min(replay.end());
-    let state = replay.state(at);
+    let state = whole.then(|| replay.state(at));
     let event = at.event().map(|event| device.events(snapshot).get(event.index()));
     let text = match event {
         None => "start".to_owned(),
@@ -115,17 +115,17 @@ pub(crate) fn moment(file: &File, device: &Device, at: u32) -> MomentInfo {
             format!("{} {}", event.action.name(), bytes(i64::try_from(event.size).unwrap_or(i64::MAX)))
         }
     };
-    let gap = gap(snapshot, replay, &state);
-    let parts = gap.parts().into_iter().filter(|(_, bytes)| *bytes > 0);
+    let gap = state.as_ref().map(|state| gap(snapshot, replay, state));
+    let parts = gap.iter().flat_map(vramscope_analysis::Gap::parts).filter(|(_, bytes)| *bytes > 0);
     MomentInfo {
         at: at.0,
         time: at.event().and_then(|event| device.events(snapshot).time_us(event.index())),
-        numbers: state.counters.into(),
+        numbers: replay.counters(at).into(),
         event: text,
         alloc: at.event().and_then(|event| replay.allocation_of(event)).map(|index| index.0),
         phases: device.phases(snapshot, at),
         gap: parts.map(|(name, bytes)| (name.replace('_', " "), bytes)).collect(),
-        live: state.live.len() as u32,
+        live: state.map_or(0, |state| state.live.len() as u32),
     }
 }
 
@@ -167,7 +167,7 @@ fn insight(device: Option<&Device>, finding: &Finding, show: &dyn Fn(u64) -> Str
     };
     let evidence = finding.evidence.iter().map(|evidence| {
         let place = evidence.place.as_deref().map_or_else(String::new, |place| format!("  {place}"));
-        format!("{} {}{place}", evidence.name.replace('_', " "), amount(&evidence.value))
+        (evidence.name.replace('_', " "), format!("{}{place}", amount(&evidence.value)))
     });
     let largest = device.zip(finding.site.stack).and_then(|(device, stack)| device.totals().get(&stack));
     Insight {

@@ -70,7 +70,7 @@ pub enum Scope {
     All,
     /// Those live at a moment.
     LiveAt(u32),
-    /// Those that live at some time between two moments.
+    /// Those that live at some time from one moment to before another.
     Overlap(u32, u32),
 }
 
@@ -195,6 +195,8 @@ pub enum Request {
         of: Source,
         /// Which moment.
         at: u32,
+        /// Whether with what has to go through all that lives: the gap by cause, and how many live.
+        whole: bool,
     },
     /// All about an allocation.
     Details {

@@ -84,9 +84,9 @@ impl Session {
                 let (file, device) = self.at(*of)?;
                 Some(Response::Curve(tiles::curve(file, device, *stretch)))
             }
-            Request::Moment { of, at } => {
+            Request::Moment { of, at, whole } => {
                 let (file, device) = self.at(*of)?;
-                Some(Response::Moment(Box::new(overview::moment(file, device, *at))))
+                Some(Response::Moment(Box::new(overview::moment(file, device, *at, *whole))))
             }
             Request::Details { of, alloc, at } => {
                 let (file, device) = self.at(*of)?;

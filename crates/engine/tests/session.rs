@@ -60,7 +60,7 @@ fn every_message_survives_the_wire() {
         },
         Request::Outline { of, bytes: Bytes::Requested, stretch, alloc: 3, pools: false },
         Request::Curve { of, stretch },
-        Request::Moment { of, at },
+        Request::Moment { of, at, whole: true },
         Request::Details { of, alloc: 3, at },
         Request::State { of, at },
         Request::Tree { of, weigh: Weigh::Lifetime(0, at), inverted: true, own: true },
@@ -94,7 +94,9 @@ fn every_message_survives_the_wire() {
 fn all_answers_about_a_moment_agree() {
     let (session, of, replay) = session();
     for at in [0, 1, 500, 9_000, replay.end().0] {
-        let Response::Moment(info) = ask(&session, &Request::Moment { of, at }) else { panic!("a moment") };
+        let Response::Moment(info) = ask(&session, &Request::Moment { of, at, whole: true }) else {
+            panic!("a moment")
+        };
         let numbers = info.numbers;
         assert_eq!(numbers, replay.counters(Moment(at)).into());
         let gap: u64 = info.gap.iter().map(|(_, bytes)| bytes).sum();

@@ -30,7 +30,10 @@ fn peak(session: &Session, of: Source) -> u32 {
 }
 
 /// A node with the text of its label, and its children in order.
-fn lines(tree: &DiffTree) -> Vec<(usize, String, u32, (u64, u64), (u64, u64))> {
+/// Depth, function, line, and what is before and after.
+type Row = (usize, String, u32, (u64, u64), (u64, u64));
+
+fn lines(tree: &DiffTree) -> Vec<Row> {
     let mut open = vec![(0_u32, 0)];
     let mut lines = Vec::new();
     while let Some((row, depth)) = open.pop() {

@@ -19,7 +19,6 @@ mod save;
 mod select;
 #[cfg(test)]
 mod tests;
-mod text;
 mod theme;
 #[cfg(not(target_arch = "wasm32"))]
 mod threads;

@@ -6,6 +6,7 @@ use vramscope_engine::{Axis, Request, Response};
 use crate::app::App;
 use crate::desk::Slot;
 use crate::view::View;
+use crate::views::tables::When;
 use crate::views::{Tab, detail};
 
 impl App {
@@ -75,6 +76,14 @@ impl App {
     /// All allocations of a stack, in the table.
     pub(crate) fn show_stack_in_table(&mut self, stack: u32) {
         self.parts.tables.stack = Some(stack);
+        self.open_tab(Tab::Tables);
+    }
+
+    /// All that lives while the selection does, in the table.
+    pub(crate) fn show_overlap_in_table(&mut self) {
+        self.parts.tables.stack = None;
+        self.parts.tables.by_stack = false;
+        self.parts.tables.when = When::Selected;
         self.open_tab(Tab::Tables);
     }
 

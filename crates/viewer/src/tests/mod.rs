@@ -1,12 +1,15 @@
 //! The window driven by hand: every view is opened, looked at and touched, on real recordings.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod kept;
 mod pictures;
+mod profiles;
 mod soft;
 mod views;
 
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use egui::{Pos2, Rect, pos2};
 use egui_kittest::Harness;
@@ -23,6 +26,16 @@ struct Direct {
     session: Session,
     answers: Vec<(Slot, Request, Response)>,
     news: Vec<News>,
+    /// What it was told to do, for a test to look at.
+    told: Arc<Mutex<Told>>,
+}
+
+/// What a host was told.
+#[derive(Clone, Default)]
+struct Told {
+    opened: Vec<String>,
+    saved: Vec<(String, String)>,
+    stored: Option<String>,
 }
 
 fn root() -> PathBuf {
@@ -44,8 +57,23 @@ impl Direct {
         let snapshot = reader.finish().unwrap();
         let replays = Replay::all(&snapshot);
         let file = OpenFile::new(format!("{name}.pickle"), rank, bytes.len() as u64, snapshot, replays);
+        self.add_file(name, file);
+    }
+
+    fn add_file(&mut self, name: &str, file: OpenFile) {
         let sources = self.session.add(file);
         self.news.push(News::Opened { name: name.to_owned(), sources });
+    }
+
+    /// A host on all that lies at a path in `testdata`, as `vramscope view` opens it.
+    fn on(path: &str) -> Self {
+        let mut host = Self::default();
+        let (inputs, errors) = vramscope_files::find(&[root().join("testdata").join(path)]);
+        assert!(errors.is_empty());
+        for input in &inputs {
+            host.add_file(path, crate::ready(vramscope_files::open(input, None, &()).unwrap()));
+        }
+        host
     }
 }
 
@@ -64,10 +92,11 @@ impl Host for Direct {
     }
 
     fn open(&mut self, paths: Vec<String>) {
+        self.told.lock().unwrap().opened.extend(paths.clone());
         self.news.push(News::Failed { name: paths.join(" "), message: "not here".into() });
     }
 
-    fn open_bytes(&mut self, name: String, bytes: std::sync::Arc<[u8]>) {
+    fn open_bytes(&mut self, name: String, bytes: Arc<[u8]>) {
         self.add(&name, "", &bytes);
     }
 
@@ -85,14 +114,17 @@ impl Host for Direct {
         Some(("/runs".into(), vec![("llama".into(), true), ("oom.pickle".into(), false)]))
     }
 
-    fn save(&mut self, name: &str, _: &[u8]) -> Result<String, String> {
+    fn save(&mut self, name: &str, bytes: &[u8]) -> Result<String, String> {
+        self.told.lock().unwrap().saved.push((name.to_owned(), String::from_utf8_lossy(bytes).into_owned()));
         Ok(name.to_owned())
     }
 
-    fn store(&mut self, _: String) {}
+    fn store(&mut self, state: String) {
+        self.told.lock().unwrap().stored = Some(state);
+    }
 
     fn stored(&self) -> Option<String> {
-        None
+        self.told.lock().unwrap().stored.clone()
     }
 }
 

@@ -77,6 +77,9 @@ fn screenshots_of_every_view() {
         "settings",
         "light",
         "ranks",
+        "beside",
+        "panes",
+        "npu",
         "start",
     ];
     if !write {
@@ -96,7 +99,7 @@ fn screenshots_of_every_view() {
         std::fs::write(folder.join(format!("{name}.png")), crate::save::png(&image)).unwrap();
     };
     let mut harness = window(&[("oom", "")]);
-    let at = point(&harness, 0.745, 0.36);
+    let at = point(&harness, 0.745, 0.33);
     click(&mut harness, at);
     harness.state_mut().view.x = (8200.0, 11_400.0);
     let tabs = [
@@ -123,6 +126,20 @@ fn screenshots_of_every_view() {
     harness.key_press_modifiers(egui::Modifiers::COMMAND, Key::L);
     settle(&mut harness);
     save(&mut harness, "light");
+    harness.key_press_modifiers(egui::Modifiers::COMMAND, Key::L);
+    harness.state_mut().settings.side = Some(Tab::Lifetimes);
+    harness.state_mut().settings.tab = Tab::Segments;
+    harness.remove_cursor();
+    settle(&mut harness);
+    key(&mut harness, Key::Z);
+    settle(&mut harness);
+    save(&mut harness, "panes");
+    let mut harness = super::open(super::Direct::on("inputs/ascend"));
+    let at = point(&harness, 0.5, 0.2);
+    click(&mut harness, at);
+    harness.state_mut().settings.tab = Tab::Lifetimes;
+    settle(&mut harness);
+    save(&mut harness, "npu");
     let mut harness = window(&[
         ("expandable", "rank 0"),
         ("expandable_mixed", "rank 1"),
@@ -132,6 +149,10 @@ fn screenshots_of_every_view() {
     harness.state_mut().settings.tab = Tab::Segments;
     settle(&mut harness);
     save(&mut harness, "ranks");
+    harness.state_mut().beside = Some(1);
+    harness.state_mut().settings.tab = Tab::Insights;
+    settle(&mut harness);
+    save(&mut harness, "beside");
     let mut harness = super::open(super::Direct::default());
     save(&mut harness, "start");
 }

@@ -10,7 +10,7 @@ use super::{bytes_of, click, key, open, plot, point, settle, window};
 use crate::desk::Slot;
 use crate::views::Tab;
 
-fn replay(name: &str) -> Replay {
+pub(super) fn replay(name: &str) -> Replay {
     let mut reader = Reader::new();
     reader.feed(&bytes_of(name)).unwrap();
     Replay::new(&reader.finish().unwrap(), DeviceId(0))

@@ -145,5 +145,5 @@ fn ahead(marks: &[Mark], x: f64) -> usize {
 }
 
 fn hash(name: &str) -> u32 {
-    name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).max(1)
+    vramscope_analysis::colour::number(name).max(1)
 }

@@ -69,7 +69,13 @@ fn moment(app: &mut App, ui: &mut Ui) {
         pair(app, ui, "phase", &info.phases.join(" › "), "");
     }
     if let (Some(time), Some((origin, _))) = (info.time, summary.time) {
-        pair(app, ui, "time", &format!("+{}", duration(time - origin)), &crate::text::clock(time));
+        pair(
+            app,
+            ui,
+            "time",
+            &format!("+{}", duration(time - origin)),
+            &vramscope_analysis::text::clock(time),
+        );
     }
     if !info.gap.is_empty() && summary.told.reserved {
         ui.add_space(10.0);
@@ -208,6 +214,9 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
     if ui.link("Show all of them in the table").clicked() {
         app.show_stack_in_table(details.owner.stack);
     }
+    if ui.link("Show what lives at the same time").clicked() {
+        app.show_overlap_in_table();
+    }
     for (name, text) in &details.notes {
         ui.add_space(8.0);
         heading(app, ui, &name.to_uppercase());
@@ -235,7 +244,7 @@ fn life(app: &mut App, ui: &mut Ui, details: &Details) {
     heading(app, ui, "LIFE");
     let Some((_, summary)) = app.device() else { return };
     let end = summary.events;
-    let time = |n: usize| details.times[n].map_or_else(String::new, crate::text::clock);
+    let time = |n: usize| details.times[n].map_or_else(String::new, vramscope_analysis::text::clock);
     let born = if details.opened == 0 {
         "before the first event".into()
     } else {

@@ -62,25 +62,24 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         let across = app.parts.across.found.clone();
         if !across.is_empty() {
             super::ranks::heading(app, ui, "ACROSS RANKS");
-            for insight in &across {
-                ui.add_space(6.0);
-                one(app, ui, insight);
-                ui.add_space(6.0);
-                ui.separator();
-            }
+            list(app, ui, &across);
             super::ranks::heading(app, ui, "THIS RANK");
         }
         if found.is_empty() {
             ui.add_space(12.0);
             ui.label(RichText::new("Nothing stands out in this recording.").color(palette.dim));
         }
-        for insight in &found {
-            ui.add_space(6.0);
-            one(app, ui, insight);
-            ui.add_space(6.0);
-            ui.separator();
-        }
+        list(app, ui, &found);
     });
+}
+
+fn list(app: &mut App, ui: &mut Ui, found: &[Insight]) {
+    for insight in found {
+        ui.add_space(6.0);
+        one(app, ui, insight);
+        ui.add_space(6.0);
+        ui.separator();
+    }
 }
 
 fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
@@ -118,11 +117,19 @@ fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
     if !insight.advice.is_empty() {
         ui.add(egui::Label::new(RichText::new(&insight.advice)).wrap().selectable(true));
     }
-    for evidence in &insight.evidence {
-        ui.add(
-            egui::Label::new(RichText::new(evidence).font(theme::mono()).color(palette.dim))
-                .wrap()
-                .selectable(true),
-        );
+    ui.add_space(2.0);
+    for (name, value) in &insight.evidence {
+        ui.horizontal(|ui| {
+            ui.spacing_mut().interact_size.y = 16.0;
+            let (rect, _) = ui.allocate_exact_size(egui::vec2(230.0, 16.0), egui::Sense::hover());
+            ui.painter_at(rect).text(
+                rect.left_center(),
+                egui::Align2::LEFT_CENTER,
+                name,
+                theme::body(),
+                palette.dim,
+            );
+            ui.add(egui::Label::new(RichText::new(value).font(theme::mono())).truncate().selectable(true));
+        });
     }
 }

@@ -10,18 +10,31 @@ use crate::desk::Slot;
 use crate::theme;
 use crate::view::duration;
 use crate::views::lower::choice;
-use crate::views::tables::shown_moments;
+use crate::views::tables::{selected_life, shown_moments};
 use crate::views::{GUTTER, tooltip};
 
 const ROW: f32 = 15.0;
 const AROUND: u32 = 300;
 
+/// Which allocations.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum When {
+    #[default]
+    Shown,
+    Cursor,
+    Selected,
+}
+
+fn group_of(chosen: Option<GroupBy>, stacks: bool) -> GroupBy {
+    chosen.unwrap_or(if stacks { GroupBy::Line } else { GroupBy::Operator })
+}
+
 /// What the chart keeps.
 #[derive(Default)]
 pub(crate) struct Lifetimes {
-    group: GroupBy,
-    /// Only what lives at the cursor.
-    live: bool,
+    /// What was chosen; operators where there are no lines.
+    group: Option<GroupBy>,
+    when: When,
     text: String,
     first: u32,
 }
@@ -39,9 +52,18 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
             (GroupBy::Category, "category"),
             (GroupBy::Phase, "phase"),
         ];
-        let mut changed = choice(ui, &mut part.group, &groups);
+        let mut group = group_of(part.group, summary.told.stacks);
+        let mut changed = choice(ui, &mut group, &groups);
+        if changed {
+            part.group = Some(group);
+        }
         ui.add_space(8.0);
-        changed |= choice(ui, &mut part.live, &[(false, "in the view"), (true, "live at the cursor")]);
+        let whens = [
+            (When::Shown, "in the view"),
+            (When::Cursor, "live at the cursor"),
+            (When::Selected, "with the selection"),
+        ];
+        changed |= choice(ui, &mut part.when, &whens);
         ui.add_space(8.0);
         let edit = egui::TextEdit::singleline(&mut part.text).hint_text("filter").desired_width(140.0);
         changed |= ui.add(edit).changed();
@@ -50,13 +72,15 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         }
     });
     let part = &app.parts.lifetimes;
-    let scope = if part.live {
-        Scope::LiveAt(app.cursor)
-    } else {
-        shown_moments(app).map_or(Scope::All, |(from, to)| Scope::Overlap(from, to))
+    let shown = || shown_moments(app).map_or(Scope::All, |(from, to)| Scope::Overlap(from, to));
+    let scope = match part.when {
+        When::Shown => shown(),
+        When::Cursor => Scope::LiveAt(app.cursor),
+        When::Selected => selected_life(app).map_or_else(shown, |(from, to)| Scope::Overlap(from, to)),
     };
+    let group = group_of(part.group, summary.told.stacks);
     let filter = Filter { scope, text: part.text.trim().to_owned(), stack: None };
-    let request = Request::Lifetimes { of, filter, group: part.group, first: part.first, count: AROUND };
+    let request = Request::Lifetimes { of, filter, group, first: part.first, count: AROUND };
     let Some(answer) = app.desk.want(Slot::Lifetimes, request) else { return };
     let Response::Lifetimes(page) = &*answer.response else { return };
     ui.spacing_mut().item_spacing.y = 0.0;
@@ -78,7 +102,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
                 let plot = Rect::from_x_y_ranges(plot_x.clone(), rect.y_range());
                 match row {
                     LifetimeRow::Group { label, count: n, bytes: sum } => {
-                        let text = format!("{label}   {} × {}", count(*n), bytes(*sum as i64));
+                        let text = format!("{label}   {} allocations, {}", count(*n), bytes(*sum as i64));
                         ui.painter().hline(rect.x_range(), rect.top(), palette.hairline());
                         ui.painter().text(
                             rect.left_center(),
@@ -164,7 +188,11 @@ fn bar(
     if let Some(at) = response.hover_pos() {
         app.hovered = Some(owner.alloc);
         let when = clock.map_or_else(String::new, |(origin, _)| {
-            format!("{} to {}", crate::text::clock(origin + time.0), crate::text::clock(origin + time.1))
+            format!(
+                "{} to {}",
+                vramscope_analysis::text::clock(origin + time.0),
+                vramscope_analysis::text::clock(origin + time.1)
+            )
         });
         let lived = if clock.is_some() { duration(time.1 - time.0) } else { String::new() };
         let lines =

@@ -38,6 +38,10 @@ impl Pane {
         }
     }
 
+    fn is_open(self, app: &App) -> bool {
+        app.settings.lower_open && (self == Self::First || app.settings.side.is_some())
+    }
+
     /// Shows a view here. If it is in the other pane, they change places.
     fn choose(self, app: &mut App, tab: Tab) {
         let settings = &mut app.settings;
@@ -68,25 +72,29 @@ pub(crate) fn toggle_side(app: &mut App) {
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect, whole: Rect) {
     handle(app, ui, Rect::from_min_size(rect.min, vec2(rect.width(), ROW)), whole);
-    if app.settings.side.is_none() {
-        return pane(app, ui, rect, Pane::First);
+    let panes = match app.settings.side {
+        None => vec![(Pane::First, rect)],
+        Some(_) => {
+            let middle = (rect.left() + rect.width() * app.settings.split).round();
+            divider(app, ui, rect, middle);
+            let left = Rect::from_min_max(rect.min, pos2(middle - 8.0, rect.bottom()));
+            let right = Rect::from_min_max(pos2(middle + 8.0, rect.top()), rect.max);
+            vec![(Pane::First, left), (Pane::Second, right)]
+        }
+    };
+    // What is chosen is known before anything is drawn, so that no view is drawn twice.
+    for &(pane, rect) in &panes {
+        tabs(app, ui, Rect::from_min_size(rect.min, vec2(rect.width(), ROW)), pane);
     }
-    let middle = (rect.left() + rect.width() * app.settings.split).round();
-    let left = Rect::from_min_max(rect.min, pos2(middle - 8.0, rect.bottom()));
-    let right = Rect::from_min_max(pos2(middle + 8.0, rect.top()), rect.max);
-    divider(app, ui, rect, middle);
-    pane(app, ui, left, Pane::First);
-    pane(app, ui, right, Pane::Second);
+    for (pane, rect) in panes {
+        if pane.is_open(app) {
+            body(app, ui, Rect::from_min_max(pos2(rect.left(), rect.top() + ROW + 4.0), rect.max), pane);
+        }
+    }
 }
 
-fn pane(app: &mut App, ui: &mut Ui, rect: Rect, pane: Pane) {
-    let row = Rect::from_min_size(rect.min, vec2(rect.width(), ROW));
-    tabs(app, ui, row, pane);
-    if !app.settings.lower_open {
-        return;
-    }
+fn body(app: &mut App, ui: &mut Ui, body: Rect, pane: Pane) {
     let tab = pane.tab(app);
-    let body = Rect::from_min_max(pos2(rect.left(), row.bottom() + 4.0), rect.max);
     let mut ui = ui.new_child(UiBuilder::new().id_salt(("lower", tab)).max_rect(body));
     ui.set_clip_rect(body.expand(2.0).intersect(ui.clip_rect()));
     match tab {

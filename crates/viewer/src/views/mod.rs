@@ -21,7 +21,7 @@ mod settings;
 mod start;
 mod state;
 mod status;
-mod tables;
+pub(crate) mod tables;
 pub(crate) mod timeline;
 mod tooltip;
 mod top;
@@ -101,7 +101,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         .show(ui, |ui| status::show(app, ui));
     if app.settings.sidebar {
         Panel::left("ranks")
-            .default_size(190.0)
+            .default_size(208.0)
             .size_range(120.0..=420.0)
             .resizable(true)
             .frame(bar(Margin::same(12)))

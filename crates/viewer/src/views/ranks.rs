@@ -3,16 +3,13 @@
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 use vramscope_analysis::text::{fit, fit_middle};
 use vramscope_analysis::units::bytes;
+use vramscope_analysis::{median, stands_out};
 use vramscope_engine::{Bytes, Response, Summary};
 
 use crate::app::App;
 use crate::color::{self, ColorBy};
 use crate::desk::Slot;
 use crate::theme;
-
-/// A rank stands out if its peak is off the median by more than this share and so many bytes.
-const SHARE: f64 = 0.05;
-const LEAST: i64 = 8 << 20;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     ui.set_min_width(ui.available_width());
@@ -61,11 +58,6 @@ pub(crate) fn heading(app: &App, ui: &mut Ui, text: &str) {
     ui.add_space(2.0);
 }
 
-fn median(mut values: Vec<i64>) -> i64 {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or_default()
-}
-
 /// What a device is called in the side bar.
 pub(crate) fn short_name(summary: &Summary) -> String {
     match (summary.rank.as_str(), summary.device.as_str()) {
@@ -89,9 +81,7 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
         painter.rect_filled(edge, 1.0, palette.accent);
     }
     let (peak, held) = (summary.peaks[0].0, summary.peaks[Bytes::Reserved as usize].0);
-    let off = app.devices.len() > 2
-        && (peak - median).abs() > LEAST
-        && (peak - median).abs() as f64 > median as f64 * SHARE;
+    let off = app.devices.len() > 2 && stands_out(peak, median);
     let name = short_name(&summary);
     painter.text(rect.min + vec2(4.0, 4.0), Align2::LEFT_TOP, name, theme::body(), palette.text);
     let amount = if off { format!("▲ {}", bytes(peak)) } else { bytes(peak) };
@@ -193,7 +183,7 @@ fn legend(app: &mut App, ui: &mut Ui) {
     ScrollArea::vertical().id_salt("legend").auto_shrink([false, true]).show(ui, |ui| {
         for (line, share) in rows {
             let name = tile.line(line);
-            let share = format!("{:.0} %", share * 100.0);
+            let share = if share < 0.005 { "<1 %".to_owned() } else { format!("{:.0} %", share * 100.0) };
             if chip(ui, color::of_line(line, 1), name, &share, &palette, true) {
                 app.parts.search.text = name.split(' ').next().unwrap_or(name).to_owned();
             }
@@ -205,7 +195,10 @@ fn legend(app: &mut App, ui: &mut Ui) {
 fn place_in(name: &str, columns: usize) -> String {
     let place = name.split(' ').next().unwrap_or(name);
     match (name.chars().count() <= columns, place.rsplit_once(':')) {
-        (false, Some((_, line))) => fit_middle(place, line.len() + 1, columns),
+        (false, Some((file, line))) => {
+            let file = if place.chars().count() > columns { file.trim_end_matches(".py") } else { file };
+            fit_middle(&format!("{file}:{line}"), line.len() + 1, columns)
+        }
         (false, None) => fit(name, columns),
         (true, _) => name.to_owned(),
     }

@@ -2,6 +2,7 @@
 
 use egui::{RichText, ScrollArea, Ui, vec2};
 use vramscope_analysis::units::{bytes, count};
+use vramscope_engine::Summary;
 
 use crate::app::App;
 use crate::theme;
@@ -11,42 +12,68 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let Some((_, summary)) = app.device() else { return };
     let palette = app.palette();
     ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-        ui.columns(3, |columns| {
-            let ui = &mut columns[0];
-            heading(app, ui, "VERDICT");
-            let color = if summary.exact { palette.fine } else { palette.select };
-            ui.label(RichText::new(&summary.verdict).font(theme::big()).color(color));
-            if summary.exact {
-                ui.label("The history is complete: every number is PyTorch's own, to the byte.");
-            }
-            for note in summary.damage.iter().chain(&summary.notes).chain(&summary.warnings) {
-                ui.add(egui::Label::new(note).wrap().selectable(true));
-                ui.add_space(2.0);
-            }
-            let ui = &mut columns[1];
-            heading(app, ui, "FILE");
-            let rows = [
-                ("path", summary.file.clone()),
-                ("size", bytes(summary.file_bytes as i64)),
-                ("format", summary.format.clone()),
-                ("events", count(summary.events)),
-                ("allocations", count(summary.allocations)),
-                ("segments ever", count(summary.lanes.len() as u64)),
-                ("annotations", count(summary.spans.len() as u64)),
-                ("failed allocations", count(summary.ooms.len() as u64)),
-            ];
-            table(ui, "file", rows.iter().map(|(name, value)| (*name, value.as_str())), palette.dim);
-            ui.add_space(8.0);
-            capacity(app, ui);
-            let ui = &mut columns[2];
-            heading(app, ui, "ALLOCATOR SETTINGS");
-            if summary.settings.is_empty() {
-                ui.label(RichText::new("The file has none: PyTorch before 2.3.").color(palette.dim));
-            }
-            let rows = summary.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            table(ui, "settings", rows, palette.dim);
+        let room = ui.available_width() - 48.0;
+        ui.horizontal_top(|ui| {
+            ui.spacing_mut().item_spacing.x = 24.0;
+            part(ui, room * 0.26, |ui| verdict(app, ui, &summary));
+            part(ui, room * 0.32, |ui| file(app, ui, &summary));
+            part(ui, room * 0.42, |ui| {
+                heading(app, ui, "ALLOCATOR SETTINGS");
+                if summary.settings.is_empty() {
+                    let text = if summary.told.addresses {
+                        "PyTorch before 2.3 writes none"
+                    } else {
+                        "a profile has none"
+                    };
+                    ui.label(RichText::new(format!("Not in this file: {text}.")).color(palette.dim));
+                }
+                let rows = summary.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+                table(ui, "settings", rows, palette.dim);
+            });
         });
     });
+}
+
+/// A column so wide.
+fn part(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
+    let layout = egui::Layout::top_down(egui::Align::Min);
+    ui.allocate_ui_with_layout(vec2(width, ui.available_height()), layout, |ui| {
+        ui.set_width(width);
+        content(ui);
+    });
+}
+
+fn verdict(app: &App, ui: &mut Ui, summary: &Summary) {
+    let palette = app.palette();
+    heading(app, ui, "VERDICT");
+    let color = if summary.exact { palette.fine } else { palette.select };
+    ui.label(RichText::new(&summary.verdict).font(theme::big()).color(color));
+    if summary.exact {
+        ui.label("The history is complete: every number is PyTorch's own, to the byte.");
+    }
+    for note in summary.damage.iter().chain(&summary.notes).chain(&summary.warnings) {
+        ui.add(egui::Label::new(note).wrap().selectable(true));
+        ui.add_space(2.0);
+    }
+}
+
+fn file(app: &mut App, ui: &mut Ui, summary: &Summary) {
+    let dim = app.palette().dim;
+    heading(app, ui, "FILE");
+    let told = |told: bool, text: String| if told { text } else { "not in this file".to_owned() };
+    let rows = [
+        ("path", summary.file.clone()),
+        ("device", summary.device.clone()),
+        ("size", bytes(summary.file_bytes as i64)),
+        ("format", summary.format.clone()),
+        ("events", count(summary.events)),
+        ("allocations", count(summary.allocations)),
+        ("segments ever", told(summary.told.addresses, count(summary.lanes.len() as u64))),
+        ("annotations", count(summary.spans.len() as u64)),
+        ("failed allocations", count(summary.ooms.len() as u64)),
+    ];
+    capacity(app, ui);
+    table(ui, "file", rows.iter().map(|(name, value)| (*name, value.as_str())), dim);
 }
 
 /// The line of the timeline that memory cannot rise above.

@@ -12,11 +12,11 @@ use crate::view::duration;
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let Some((of, summary)) = app.device() else { return };
     let palette = app.palette();
-    app.desk.want(Slot::Cursor, Request::Moment { of, at: app.cursor });
+    app.desk.want(Slot::Cursor, Request::Moment { of, at: app.cursor, whole: true });
     // The pointer's moment of the frame before: this bar is laid out before the pictures.
     let at = app.parts.last_hover.unwrap_or(app.cursor);
     let slot = if app.parts.last_hover.is_some() { Slot::Hover } else { Slot::Cursor };
-    let answer = app.desk.want(slot, Request::Moment { of, at });
+    let answer = app.desk.want(slot, Request::Moment { of, at, whole: slot == Slot::Cursor });
     ui.horizontal_centered(|ui| {
         ui.spacing_mut().item_spacing.x = 14.0;
         if let Some(answer) = answer
@@ -45,7 +45,7 @@ fn numbers(app: &App, ui: &mut Ui, info: &MomentInfo, summary: &Summary) {
         at => format!("event {}", count(at - 1)),
     };
     if let (Some(time), Some(origin)) = (info.time, summary.time.map(|(origin, _)| origin)) {
-        place += &format!("  {}  +{}", crate::text::clock(time), duration(time - origin));
+        place += &format!("  {}  +{}", vramscope_analysis::text::clock(time), duration(time - origin));
     }
     let part = |ui: &mut Ui, text: String, color| {
         ui.label(RichText::new(text).font(theme::mono()).color(color));

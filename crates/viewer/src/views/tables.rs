@@ -17,7 +17,7 @@ const AROUND: u32 = 200;
 
 /// Which allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum When {
+pub(crate) enum When {
     #[default]
     All,
     Cursor,
@@ -31,7 +31,7 @@ pub(crate) struct Tables {
     /// Only allocations of a stack.
     pub(crate) stack: Option<u32>,
     pub(crate) by_stack: bool,
-    when: When,
+    pub(crate) when: When,
     text: String,
     sort: Sort,
     ascending: bool,
@@ -101,22 +101,22 @@ fn filter(app: &App, events: u32) -> Filter {
         When::All => Scope::All,
         When::Cursor => Scope::LiveAt(app.cursor),
         When::Shown => shown_moments(app).map_or(Scope::All, |(from, to)| Scope::Overlap(from, to)),
-        When::Selected => {
-            selected_life(app).map_or(Scope::All, |(from, to)| Scope::Overlap(from, to.min(events)))
-        }
+        When::Selected => selected_life(app)
+            .map_or(Scope::All, |(from, to)| Scope::Overlap(from, to.min(events.saturating_add(1)))),
     };
     Filter { scope, text: tables.text.trim().to_owned(), stack: tables.stack }
 }
 
-/// The first and the last moment that the timeline shows, once it is sharp.
+/// The first moment that the timeline shows and the one after the last, once it is sharp.
 pub(crate) fn shown_moments(app: &App) -> Option<(u32, u32)> {
     let answer = app.desk.look(Slot::Timeline)?;
     let Response::Tile(tile) = &*answer.response else { return None };
     let known = || tile.shown.iter().copied().filter(|&at| at != u32::MAX);
-    Some((known().min()?, known().max()?))
+    Some((known().min()?, known().max()?.saturating_add(1)))
 }
 
-fn selected_life(app: &App) -> Option<(u32, u32)> {
+/// From when to when the selection lives.
+pub(crate) fn selected_life(app: &App) -> Option<(u32, u32)> {
     let answer = app.desk.look(Slot::Details)?;
     let Response::Details(details) = &*answer.response else { return None };
     (app.selected == Some(details.alloc)).then_some((details.opened, details.closed))

@@ -1,0 +1,204 @@
+//! What leaves the window and what comes back: tables as files, places that are remembered, dropped files, panes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use egui::{Key, Modifiers, pos2, vec2};
+use egui_kittest::kittest::Queryable;
+use vramscope_analysis::Counter;
+use vramscope_engine::Axis;
+
+use super::{Direct, Told, bytes_of, click, key, open, plot, point, settle, window};
+use crate::color::ColorBy;
+use crate::views::Tab;
+
+type Harness = egui_kittest::Harness<'static, crate::App>;
+
+/// The window on a recording, and what its host is told.
+fn told(name: &str) -> (Harness, Arc<std::sync::Mutex<Told>>) {
+    let mut host = Direct::default();
+    host.add(name, "", &bytes_of(name));
+    let told = Arc::clone(&host.told);
+    (open(host), told)
+}
+
+#[test]
+fn csv_has_every_row_and_not_only_those_that_are_seen() {
+    let (mut harness, told) = told("oom");
+    let allocations = harness.state().device().unwrap().1.allocations as usize;
+    for (tab, name) in [(Key::Num6, "allocations.csv"), (Key::Num5, "lifetimes.csv")] {
+        key(&mut harness, tab);
+        harness.key_press_modifiers(Modifiers::COMMAND, Key::E);
+        settle(&mut harness);
+        let (saved, text) = told.lock().unwrap().saved.pop().unwrap();
+        assert_eq!(saved, name);
+        // A line each, and the names of the columns; the chart's groups are no allocations.
+        assert_eq!(text.lines().count(), allocations + 1);
+        assert!(text.starts_with("requested_bytes,"));
+        let sum: u64 =
+            text.lines().skip(1).map(|l| l.split(',').next().unwrap().parse::<u64>().unwrap()).sum();
+        assert!(sum > 0);
+    }
+}
+
+#[test]
+fn a_recording_is_shown_as_it_was_left() {
+    let (mut harness, told) = told("oom");
+    let at = point(&harness, 0.99, 0.3);
+    click(&mut harness, at);
+    key(&mut harness, Key::T);
+    let app = harness.state_mut();
+    app.settings.color = ColorBy::Size;
+    app.view.x = (1e6, 1.2e6);
+    // A place is kept once it has been still for half a second.
+    harness.run_steps(60);
+    let app = harness.state();
+    let (view, cursor, selected) = (app.view, app.cursor, app.selected);
+    assert!(selected.is_some());
+    assert_eq!(view.x, (1e6, 1.2e6));
+
+    let mut host = Direct::default();
+    host.told.lock().unwrap().stored = told.lock().unwrap().stored.clone();
+    host.add("oom", "", &bytes_of("oom"));
+    let again = open(host);
+    let app = again.state();
+    assert_eq!((app.view, app.cursor, app.selected), (view, cursor, selected));
+    assert_eq!((app.settings.axis, app.settings.color), (Axis::Time, ColorBy::Size));
+
+    // Another recording begins anew.
+    let mut host = Direct::default();
+    host.told.lock().unwrap().stored = told.lock().unwrap().stored.clone();
+    host.add("expandable", "", &bytes_of("expandable"));
+    let other = open(host);
+    assert_eq!(other.state().selected, None);
+    assert_eq!(other.state().view.x.0, 0.0);
+}
+
+/// A file that a hand lets go over the window.
+#[derive(Debug)]
+struct Dropped(PathBuf);
+
+impl egui::DroppedFile for Dropped {
+    fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        Err("only its path is asked for".into())
+    }
+}
+
+#[test]
+fn dropped_files_are_opened() {
+    let (mut harness, told) = told("oom");
+    harness.input_mut().dropped_files.push(Arc::new(Dropped(PathBuf::from("/runs/rank1.pickle"))));
+    settle(&mut harness);
+    assert_eq!(told.lock().unwrap().opened, ["/runs/rank1.pickle"]);
+}
+
+#[test]
+fn r_and_a_drag_measure_until_escape() {
+    let mut harness = window(&[("oom", "")]);
+    let (from, to) = (point(&harness, 0.2, 0.2), point(&harness, 0.6, 0.7));
+    harness.key_down(Key::R);
+    harness.hover_at(from);
+    harness.step();
+    harness.drag_at(from);
+    harness.step();
+    harness.hover_at(from + vec2(30.0, -30.0));
+    harness.step();
+    harness.hover_at(to);
+    harness.step();
+    harness.drop_at(to);
+    harness.key_up(Key::R);
+    settle(&mut harness);
+    let (plot, app) = (plot(&harness), harness.state());
+    let ruler = app.ruler.unwrap();
+    for (end, at) in [(ruler.from, from), (ruler.to, to)] {
+        let wanted = app.view.point(plot, at);
+        assert!((end.0 - wanted.0).abs() < 20.0 && (end.1 - wanted.1).abs() < 2e7, "{end:?} {wanted:?}");
+    }
+    key(&mut harness, Key::Escape);
+    assert!(harness.state().ruler.is_none());
+}
+
+#[test]
+fn a_second_pane_opens_changes_places_and_closes() {
+    let mut harness = window(&[("oom", "")]);
+    assert_eq!(harness.state().settings.tab, Tab::Flame);
+    harness.get_by_label("split").click();
+    settle(&mut harness);
+    assert_eq!(harness.state().settings.side, Some(Tab::Tree), "the next in the row");
+    harness.get_by_label("⇄").click();
+    settle(&mut harness);
+    let settings = &harness.state().settings;
+    assert_eq!((settings.tab, settings.side), (Tab::Tree, Some(Tab::Flame)));
+    // A view that is in sight stays where it is.
+    key(&mut harness, Key::Num3);
+    assert_eq!(harness.state().settings.tab, Tab::Tree);
+    key(&mut harness, Key::Num6);
+    assert_eq!(harness.state().settings.tab, Tab::Tables);
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Backslash);
+    settle(&mut harness);
+    assert_eq!(harness.state().settings.side, None);
+    let before = plot(&harness).height();
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::J);
+    settle(&mut harness);
+    assert!(plot(&harness).height() > before + 100.0, "the timeline takes the room");
+}
+
+#[test]
+fn a_capacity_can_be_typed() {
+    let mut harness = window(&[("oom", "")]);
+    key(&mut harness, Key::Num9);
+    assert_eq!(harness.state().capacity(), None);
+    harness.get_by_label("capacity").focus();
+    settle(&mut harness);
+    harness.event(egui::Event::Text("h100".into()));
+    settle(&mut harness);
+    assert_eq!(harness.state().capacity(), Some(81_559 << 20));
+    assert!(harness.query_by_label("79.6 GiB").is_some());
+}
+
+#[test]
+fn a_cut_file_says_what_is_intact_until_that_was_read() {
+    let bytes = bytes_of("oom");
+    let mut host = Direct::default();
+    host.add("cut", "", &bytes[..bytes.len() / 2]);
+    let mut harness = open(host);
+    let damage = harness.state().device().unwrap().1.damage.clone().unwrap();
+    assert!(damage.contains("damaged or cut") && damage.contains("intact"), "{damage}");
+    assert!(harness.query_by_label(&damage).is_some());
+    harness.get_by_label("×").click();
+    settle(&mut harness);
+    assert!(harness.query_by_label(&damage).is_none());
+}
+
+#[test]
+fn a_click_in_the_second_rank_selects_there_and_moves_nothing() {
+    let mut harness = window(&[("oom", "rank 0"), ("expandable", "rank 1")]);
+    harness.state_mut().beside = Some(1);
+    settle(&mut harness);
+    let (first, view) = (plot(&harness), harness.state().view);
+    // The second picture lies right below, as high as the first. Its lowest pixels are the model's weights.
+    let at = pos2(first.left() + 60.0, first.bottom() + first.height() + 20.0);
+    click(&mut harness, at);
+    let app = harness.state();
+    assert_eq!((app.current, app.beside), (1, Some(0)));
+    assert!(app.selected.is_some());
+    assert!(plot(&harness).top() > first.bottom(), "each rank stays where it was");
+    assert_eq!(app.view.x.0, view.x.0);
+}
+
+#[test]
+fn ranks_that_differ_are_named() {
+    let ranks = [("expandable", "rank 0"), ("expandable", "rank 1"), ("oom", "rank 2")];
+    let mut harness = window(&ranks);
+    key(&mut harness, Key::Num7);
+    let found = crate::views::insights::all(harness.state_mut());
+    let peaks = ["oom", "expandable"].map(|name| super::views::replay(name).peak(Counter::Requested).bytes);
+    let more = vramscope_analysis::units::bytes(peaks[0] - peaks[1]);
+    let title = format!("rank 2 holds {more} more than the median rank at its peak");
+    assert!(found.iter().any(|insight| insight.title == title), "{title}");
+    assert!(harness.query_by_label("ACROSS RANKS").is_some());
+}
