@@ -133,8 +133,10 @@ pub struct Told {
 pub struct Summary {
     /// Name of the file.
     pub file: String,
-    /// What the name says: `rank 3`, and what the process was for: `rank 3 actor_update`.
+    /// What the name says: `rank 3`.
     pub rank: String,
+    /// What the process was for: `actor_update`; empty if nobody says.
+    pub role: String,
     /// What the file can tell at all.
     pub told: Told,
     /// Why the file is not whole, and what is shown of it.

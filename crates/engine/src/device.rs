@@ -38,6 +38,7 @@ pub(crate) struct Total {
 pub(crate) struct File {
     pub(crate) name: String,
     pub(crate) rank: String,
+    pub(crate) role: Option<String>,
     pub(crate) bytes: u64,
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) devices: Vec<Device>,
@@ -53,7 +54,8 @@ impl File {
         replays: Vec<Replay>,
     ) -> Self {
         let devices = replays.into_iter().map(|replay| Device::new(&snapshot, replay)).collect();
-        Self { name, rank, bytes, snapshot, devices, stacks: OnceLock::new() }
+        let role = snapshot.role.clone();
+        Self { name, rank, role, bytes, snapshot, devices, stacks: OnceLock::new() }
     }
 
     pub(crate) fn stack_name(&self, stack: StackId) -> &StackName {

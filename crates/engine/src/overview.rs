@@ -30,6 +30,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
     Summary {
         file: file.name.clone(),
         rank: file.rank.clone(),
+        role: file.role.clone().unwrap_or_default(),
         told: Told {
             addresses: snapshot.has.addresses,
             requested: snapshot.has.requested,

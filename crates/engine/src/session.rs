@@ -25,6 +25,13 @@ impl OpenFile {
     ) -> Self {
         Self(File::new(name.into(), rank.into(), bytes, snapshot.into(), replays))
     }
+
+    /// The same with what its process was for, where that is known from elsewhere than the file.
+    #[must_use]
+    pub fn with_role(mut self, role: Option<String>) -> Self {
+        self.0.role = role.or(self.0.role);
+        self
+    }
 }
 
 /// The files that a viewer has open.

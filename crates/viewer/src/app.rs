@@ -278,6 +278,13 @@ impl App {
         vramscope_analysis::capacity(self.settings.capacity.trim()).ok().or(self.given_capacity)
     }
 
+    /// What the view may rise to beyond the peak: the capacity, or what the rank beside holds.
+    fn most_bytes(&self) -> Option<u64> {
+        let other = self.beside.and_then(|at| self.devices.get(at)?.summary.as_ref());
+        let held = other.and_then(|other| other.peaks.iter().map(|(bytes, _)| *bytes).max());
+        self.capacity().max(held.and_then(|bytes| u64::try_from(bytes).ok()))
+    }
+
     /// Shows another device with the same stretch, as far as it has one.
     pub(crate) fn swap_to(&mut self, device: usize) {
         let (view, before) = (self.view, self.current);
@@ -296,8 +303,8 @@ impl App {
 
     fn clamp(&mut self) {
         if let Some((_, summary)) = self.device() {
-            let capacity = self.capacity();
-            self.view = self.view.clamped(&Limits::new(&summary, self.settings.axis, capacity));
+            let most = self.most_bytes();
+            self.view = self.view.clamped(&Limits::new(&summary, self.settings.axis, most));
         }
     }
 
@@ -311,15 +318,26 @@ impl App {
     /// Moves to a view with a short glide.
     pub(crate) fn glide(&mut self, goal: View) {
         let Some((_, summary)) = self.device() else { return };
-        let goal = goal.clamped(&Limits::new(&summary, self.settings.axis, self.capacity()));
+        let goal = goal.clamped(&Limits::new(&summary, self.settings.axis, self.most_bytes()));
         self.ease = Some((self.view, goal, self.now));
     }
 
     /// The whole run.
     pub(crate) fn fit(&mut self) {
         if let Some((_, summary)) = self.device() {
-            self.glide(View::whole(&summary, self.settings.axis, self.settings.bytes));
+            let mut view = View::whole(&summary, self.settings.axis, self.settings.bytes);
+            let other = self.beside.and_then(|at| self.devices.get(at)?.summary.as_ref());
+            if let Some(other) = other {
+                view.y.1 = view.y.1.max(View::whole(other, self.settings.axis, self.settings.bytes).y.1);
+            }
+            self.glide(view);
         }
+    }
+
+    /// Shows a second device below, or none, with room for both.
+    pub(crate) fn show_beside(&mut self, device: Option<usize>) {
+        self.beside = device.filter(|&device| device != self.current);
+        self.fit();
     }
 
     /// A stretch of the axis with some room beside it.

@@ -243,10 +243,10 @@ fn read_one(
 
 /// An opened file as the engine takes it.
 pub fn ready(opened: Opened) -> OpenFile {
-    let rank = opened.name.rank.map(|(kind, number)| format!("{} {number}", kind.label()));
-    let rank = [rank, opened.name.role.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let rank =
+        opened.name.rank.map_or_else(String::new, |(kind, number)| format!("{} {number}", kind.label()));
     let name = opened.path.display().to_string();
-    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays)
+    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
 }
 
 impl Host for ThreadHost {

@@ -91,8 +91,10 @@ fn screenshots_of_every_view() {
     std::fs::create_dir_all(&folder).unwrap();
     let save = |harness: &mut egui_kittest::Harness<'static, crate::App>, name: &str| {
         let image = harness.render().unwrap();
-        // Steps of sixteen in bright channels are hardly seen, and pack better.
-        let coarse = |channel: u8| if channel <= 0x20 { channel } else { channel & 0xf0 | channel >> 4 };
+        // Steps of sixteen are hardly seen between the darkest and the brightest, and pack better.
+        let coarse = |channel: u8| {
+            if channel <= 0x20 || channel >= 0xe8 { channel } else { channel & 0xf0 | channel >> 4 }
+        };
         let pixels =
             image.pixels().map(|p| p.0.map(coarse)).map(|[r, g, b, _]| Color32::from_rgb(r, g, b)).collect();
         let image = egui::ColorImage::new([image.width() as usize, image.height() as usize], pixels);
@@ -149,7 +151,7 @@ fn screenshots_of_every_view() {
     harness.state_mut().settings.tab = Tab::Segments;
     settle(&mut harness);
     save(&mut harness, "ranks");
-    harness.state_mut().beside = Some(1);
+    harness.state_mut().show_beside(Some(1));
     harness.state_mut().settings.tab = Tab::Insights;
     settle(&mut harness);
     save(&mut harness, "beside");

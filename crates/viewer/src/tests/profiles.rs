@@ -11,7 +11,7 @@ use crate::desk::Slot;
 fn an_ascend_profile_shows_operators_their_lives_and_their_role() {
     let mut harness = open(Direct::on("inputs/ascend"));
     let summaries: Vec<_> = harness.state().devices.iter().map(|d| d.summary.clone().unwrap()).collect();
-    assert!(summaries.iter().any(|summary| summary.rank == "rank 0 actor_update"));
+    assert!(summaries.iter().any(|summary| (&*summary.rank, &*summary.role) == ("rank 0", "actor_update")));
     assert!(summaries.iter().any(|summary| summary.device == "NPU 0"));
     let (_, summary) = harness.state().device().unwrap();
     assert!(summary.told.reserved && !summary.told.addresses && !summary.told.requested);

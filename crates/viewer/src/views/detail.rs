@@ -277,12 +277,16 @@ fn beside(app: &mut App, ui: &mut Ui, name: &str, neighbour: Option<&Neighbour>)
         pair(app, ui, name, "the end of the segment", "");
         return;
     };
-    pair(app, ui, name, &bytes(neighbour.size as i64), &neighbour.place);
-    if let Some(alloc) = neighbour.alloc
-        && ui.link("select").clicked()
-    {
-        app.selected = Some(alloc);
-    }
+    ui.horizontal_top(|ui| {
+        pair(app, ui, name, &bytes(neighbour.size as i64), &neighbour.place);
+        if let Some(alloc) = neighbour.alloc {
+            ui.with_layout(egui::Layout::right_to_left(egui::Align::Min), |ui| {
+                if ui.link("select").clicked() {
+                    app.selected = Some(alloc);
+                }
+            });
+        }
+    });
 }
 
 /// Frames, innermost first; runs of internal ones folded into a line that opens them.

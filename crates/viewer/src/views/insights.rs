@@ -76,7 +76,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
 fn list(app: &mut App, ui: &mut Ui, found: &[Insight]) {
     for insight in found {
         ui.add_space(6.0);
-        one(app, ui, insight);
+        ui.scope(|ui| one(app, ui, insight));
         ui.add_space(6.0);
         ui.separator();
     }
@@ -118,9 +118,9 @@ fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
         ui.add(egui::Label::new(RichText::new(&insight.advice)).wrap().selectable(true));
     }
     ui.add_space(2.0);
+    ui.spacing_mut().interact_size.y = 16.0;
     for (name, value) in &insight.evidence {
         ui.horizontal(|ui| {
-            ui.spacing_mut().interact_size.y = 16.0;
             let (rect, _) = ui.allocate_exact_size(egui::vec2(230.0, 16.0), egui::Sense::hover());
             ui.painter_at(rect).text(
                 rect.left_center(),

@@ -102,7 +102,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
                 let plot = Rect::from_x_y_ranges(plot_x.clone(), rect.y_range());
                 match row {
                     LifetimeRow::Group { label, count: n, bytes: sum } => {
-                        let text = format!("{label}   {} allocations, {}", count(*n), bytes(*sum as i64));
+                        let s = if *n == 1 { "" } else { "s" };
+                        let text = format!("{label}   {} allocation{s}, {}", count(*n), bytes(*sum as i64));
                         ui.painter().hline(rect.x_range(), rect.top(), palette.hairline());
                         ui.painter().text(
                             rect.left_center(),

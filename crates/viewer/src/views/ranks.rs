@@ -62,7 +62,7 @@ pub(crate) fn heading(app: &App, ui: &mut Ui, text: &str) {
 pub(crate) fn short_name(summary: &Summary) -> String {
     match (summary.rank.as_str(), summary.device.as_str()) {
         ("", device) => device.to_owned(),
-        (rank, "cuda:0") => rank.to_owned(),
+        (rank, "cuda:0" | "NPU 0" | "GPU 0") => rank.to_owned(),
         (rank, device) => format!("{rank} {device}"),
     }
 }
@@ -70,7 +70,10 @@ pub(crate) fn short_name(summary: &Summary) -> String {
 fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
     let palette = app.palette();
     let Some(summary) = app.devices[at].summary.clone() else { return };
-    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 40.0), Sense::click());
+    // What the process was for has a line of its own.
+    let below = if summary.role.is_empty() { 0.0 } else { 15.0 };
+    let high = 40.0 + below;
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), high), Sense::click());
     let current = at == app.current;
     let painter = ui.painter_at(rect.expand(4.0));
     if current || response.hovered() || app.beside == Some(at) {
@@ -84,12 +87,14 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
     let off = app.devices.len() > 2 && stands_out(peak, median);
     let name = short_name(&summary);
     painter.text(rect.min + vec2(4.0, 4.0), Align2::LEFT_TOP, name, theme::body(), palette.text);
+    let role = fit(&summary.role, (rect.width() / 6.2) as usize);
+    painter.text(rect.min + vec2(4.0, 22.0), Align2::LEFT_TOP, role, theme::small(), palette.dim);
     let amount = if off { format!("▲ {}", bytes(peak)) } else { bytes(peak) };
     let color = if off { palette.select } else { palette.dim };
     painter.text(pos2(rect.right() - 2.0, rect.top() + 5.0), Align2::RIGHT_TOP, amount, theme::mono(), color);
     // Baseline, peak, held, capacity, all on one scale.
     let bar = Rect::from_min_size(
-        rect.min + vec2(4.0, 26.0),
+        rect.min + vec2(4.0, 26.0 + below),
         vec2(rect.width() - if summary.ooms.is_empty() { 8.0 } else { 20.0 }, 6.0),
     );
     let upto = |bytes: i64| bar.left() + bar.width() * (bytes.max(0) as f32 / most as f32).min(1.0);
@@ -125,7 +130,7 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
     ));
     if response.clicked() {
         if ui.input(|input| input.modifiers.command) && at != app.current {
-            app.beside = if app.beside == Some(at) { None } else { Some(at) };
+            app.show_beside(if app.beside == Some(at) { None } else { Some(at) });
         } else {
             app.focus(at);
         }
@@ -135,7 +140,7 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
             app.focus(at);
         }
         if at != app.current && ui.button("Show beside").clicked() {
-            app.beside = Some(at);
+            app.show_beside(Some(at));
         }
         if at != app.current && ui.button("Compare with it").clicked() {
             app.compare_with(at);

@@ -94,6 +94,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
         );
         hover(app, ui, &inside, tile, plot, &response, &palette);
     }
+    if app.beside.is_some() {
+        named(app, &inside, &summary, plot);
+    }
     outline::selected(app, &inside, of, plot, &palette);
     cursor_line(app, &inside, plot, &palette);
     ruler(app, &inside, plot, &palette);
@@ -341,6 +344,13 @@ fn ruler(app: &App, painter: &Painter, plot: Rect, palette: &Palette) {
     tag(painter, rect.center(), Align2::CENTER_CENTER, &delta, palette.select, palette);
 }
 
+/// Which rank a picture is of, where there are two.
+fn named(app: &App, painter: &Painter, summary: &Summary, plot: Rect) {
+    let (palette, peak) = (app.palette(), byte_text(summary.peaks[app.settings.bytes as usize].0));
+    let name = format!("{}   peak {peak}", super::ranks::short_name(summary));
+    tag(painter, plot.left_top() + vec2(8.0, 6.0), Align2::LEFT_TOP, &name, palette.text, &palette);
+}
+
 /// Another rank below, in the same scale: the same stretch, the same bytes to a pixel.
 pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
     let Some(device) = app.devices.get(other) else { return };
@@ -374,12 +384,7 @@ pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
         painted.update(ui.ctx(), "beside", shown.tile(), shown.version, colors, &coloring);
         painted.draw(&inside, shown.rect(&app.view, plot));
     }
-    let name = format!(
-        "{}   peak {}",
-        super::ranks::short_name(&summary),
-        byte_text(summary.peaks[app.settings.bytes as usize].0)
-    );
-    tag(&inside, plot.left_top() + vec2(8.0, 6.0), Align2::LEFT_TOP, &name, palette.text, &palette);
+    named(app, &inside, &summary, plot);
     let response = ui.interact(plot, Id::unique("beside"), Sense::click_and_drag());
     if response.dragged() {
         let moved = response.drag_delta();
