@@ -169,3 +169,14 @@ fn what_no_event_explains_is_still_in_the_level() {
         assert_eq!(sum as i64, state.counters.active, "what lives adds up at {at}");
     }
 }
+
+/// What `deviceProperties` states of each accelerator is its capacity; a device without a number is none.
+#[test]
+fn the_memory_of_a_device_is_told() {
+    let devices = r#""schemaVersion": 1, "deviceProperties": [
+        {"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85029158912, "numSms": 132},
+        {"name": "?", "totalGlobalMem": 7}],"#;
+    let trace = LATE.replacen(r#""schemaVersion": 1,"#, devices, 1);
+    assert_eq!(read(trace.as_bytes()).unwrap().capacities, [(DeviceId(0), 85_029_158_912)]);
+    assert_eq!(read(LATE.as_bytes()).unwrap().capacities, []);
+}

@@ -143,6 +143,8 @@ pub struct Summary {
     pub damage: Option<String>,
     /// `cuda:0`, `host`, `NPU 0`.
     pub device: String,
+    /// Bytes of the device, where the file tells it.
+    pub capacity: Option<u64>,
     /// Bytes of the file.
     pub file_bytes: u64,
     /// Its format.

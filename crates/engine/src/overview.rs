@@ -45,6 +45,11 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             DeviceId::HOST => "host".into(),
             DeviceId(number) => format!("cuda:{number}"),
         },
+        capacity: snapshot
+            .capacities
+            .iter()
+            .find(|(device, _)| *device == replay.device())
+            .map(|(_, bytes)| *bytes),
         file_bytes: file.bytes,
         format: snapshot.format.clone(),
         events: replay.end().0,

@@ -273,9 +273,11 @@ impl App {
         self.settled = (self.view, self.now);
     }
 
-    /// Bytes of the device: as typed, or as the window was opened with.
+    /// Bytes of the device: as typed, as the window was opened with, or as the file tells.
     pub(crate) fn capacity(&self) -> Option<u64> {
-        vramscope_analysis::capacity(self.settings.capacity.trim()).ok().or(self.given_capacity)
+        let typed = vramscope_analysis::capacity(self.settings.capacity.trim()).ok();
+        let told = || self.devices.get(self.current)?.summary.as_ref()?.capacity;
+        typed.or(self.given_capacity).or_else(told)
     }
 
     /// What the view may rise to beyond the peak: the capacity, or what the rank beside holds.

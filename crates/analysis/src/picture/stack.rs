@@ -18,7 +18,7 @@ use crate::pools::Pools;
 use crate::replay::Replay;
 
 /// Allocations in the smallest node.
-const LEAF: usize = 64;
+const LEAF: usize = 32;
 /// Nodes in the next larger one.
 const FANOUT: usize = 16;
 

@@ -280,6 +280,11 @@ fn about(mut table: Incoming) -> Result<(Snapshot, usize), IpcError> {
                 let device = name.parse().map_err(|_| IpcError::Missing("about.device".into()))?;
                 snapshot.device_names.push((DeviceId(device), value));
             }
+            "capacity" => {
+                if let (Ok(device), Ok(bytes)) = (name.parse(), value.parse()) {
+                    snapshot.capacities.push((DeviceId(device), bytes));
+                }
+            }
             "setting" => settings.all.push((name, value)),
             "warning" => snapshot.warnings.push(value),
             "unknown_key" => snapshot.unknown_keys.push(value),

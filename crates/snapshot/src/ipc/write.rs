@@ -150,6 +150,9 @@ fn about(snapshot: &Snapshot, out: &mut impl Write) -> Result<(), ArrowError> {
     facts.extend(
         snapshot.device_names.iter().map(|(device, name)| ("device", device.0.to_string(), name.clone())),
     );
+    facts.extend(
+        snapshot.capacities.iter().map(|(device, n)| ("capacity", device.0.to_string(), n.to_string())),
+    );
     facts.extend(snapshot.warnings.iter().map(|text| ("warning", String::new(), text.clone())));
     facts.extend(snapshot.unknown_keys.iter().map(|text| ("unknown_key", String::new(), text.clone())));
     let facts = &facts;

@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub has: Has,
     /// What devices are called, where the source says more than a number, e.g. `NPU 0`.
     pub device_names: Vec<(DeviceId, String)>,
+    /// Memory of devices in bytes, where the source says so.
+    pub capacities: Vec<(DeviceId, u64)>,
     /// Memory that the framework's allocator does not manage, in the order of time.
     pub outside: Vec<Outside>,
     /// The rank that the source itself names.

@@ -91,12 +91,13 @@ fn screenshots_of_every_view() {
     std::fs::create_dir_all(&folder).unwrap();
     let save = |harness: &mut egui_kittest::Harness<'static, crate::App>, name: &str| {
         let image = harness.render().unwrap();
-        // Steps of sixteen are hardly seen between the darkest and the brightest, and pack better.
-        let coarse = |channel: u8| {
-            if channel <= 0x20 || channel >= 0xe8 { channel } else { channel & 0xf0 | channel >> 4 }
+        // Steps of sixteen are hardly seen between black and white, and pack better.
+        let coarse = |channel: u8| if channel <= 0x20 { channel } else { channel & 0xf0 | channel >> 4 };
+        let pack = |[r, g, b, _]: [u8; 4]| match r.min(g).min(b) >= 0xe8 {
+            true => Color32::from_rgb(r, g, b),
+            false => Color32::from_rgb(coarse(r), coarse(g), coarse(b)),
         };
-        let pixels =
-            image.pixels().map(|p| p.0.map(coarse)).map(|[r, g, b, _]| Color32::from_rgb(r, g, b)).collect();
+        let pixels = image.pixels().map(|pixel| pack(pixel.0)).collect();
         let image = egui::ColorImage::new([image.width() as usize, image.height() as usize], pixels);
         std::fs::write(folder.join(format!("{name}.png")), crate::save::png(&image)).unwrap();
     };

@@ -16,7 +16,9 @@ const MAX_KINDS: usize = 16;
 
 /// The snapshot of a trace; `None` if it has no memory events.
 pub(in crate::read) fn build(sink: TraceSink) -> Option<Snapshot> {
-    let TraceSink { strings, mut slices, mut memory, base_ns, rank, oddities, bytes_read, .. } = sink;
+    let TraceSink {
+        strings, mut slices, mut memory, base_ns, rank, capacities, oddities, bytes_read, ..
+    } = sink;
     if memory.is_empty() {
         return None;
     }
@@ -59,6 +61,7 @@ pub(in crate::read) fn build(sink: TraceSink) -> Option<Snapshot> {
         });
     }
     snapshot.device_names = devices.names(traces.keys().copied());
+    snapshot.capacities = devices.capacities(&capacities);
     let spans: Vec<Slice> = slices.into_iter().filter(|slice| slice.kind == SliceKind::Annotation).collect();
     let devices: Vec<DeviceId> = traces.keys().copied().collect();
     snapshot.annotations = annotations(&spans, base_ns, &devices, &mut tables);
@@ -125,6 +128,16 @@ impl Devices {
         // A single device without an ordinal is the first.
         let ordinal = if event.device_id == -1 { 0 } else { event.device_id };
         (0..MAX_DEVICES).contains(&ordinal).then(|| DeviceId((kind * MAX_DEVICES + ordinal) as i32))
+    }
+
+    /// The memory of each device. Where there are accelerators of several kinds, it is not said of which.
+    fn capacities(&self, stated: &[(i64, u64)]) -> Vec<(DeviceId, u64)> {
+        let [kind] = *self.kinds.as_slice() else { return Vec::new() };
+        let known = stated.iter().filter_map(|&(device_id, bytes)| {
+            let event = MemoryEvent { device_type: kind, device_id, ..MemoryEvent::default() };
+            Some((self.get(&event).filter(|_| device_id >= 0)?, bytes))
+        });
+        known.collect()
     }
 
     fn names(&self, devices: impl Iterator<Item = DeviceId>) -> Vec<(DeviceId, String)> {

@@ -18,6 +18,8 @@ pub(in crate::read) struct TraceSink {
     /// What times are relative to, in nanoseconds.
     pub(in crate::read) base_ns: i64,
     pub(in crate::read) rank: Option<u64>,
+    /// Accelerators by number, and the memory of each.
+    pub(in crate::read) capacities: Vec<(i64, u64)>,
     pub(in crate::read) oddities: Oddities,
     pub(in crate::read) bytes_read: u64,
     done: bool,
@@ -25,6 +27,9 @@ pub(in crate::read) struct TraceSink {
     /// How deep the list of events lies, once it has begun.
     events_depth: Option<usize>,
     in_distributed_info: bool,
+    in_devices: bool,
+    /// Number and memory of the device that is being read.
+    device: (Option<i64>, Option<u64>),
     key: Key,
     event: Raw,
     name: Vec<u8>,
@@ -32,6 +37,9 @@ pub(in crate::read) struct TraceSink {
     threads: HashMap<(Id, Id), u32>,
     last_thread: Option<((Id, Id), u32)>,
 }
+
+/// More devices are in no machine.
+const MOST_DEVICES: usize = 256;
 
 /// A process or thread: a number, or a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -51,6 +59,9 @@ enum Key {
     BaseTime,
     DistributedInfo,
     Rank,
+    DeviceProperties,
+    DeviceNumber,
+    DeviceMemory,
     Phase,
     Category,
     Name,
@@ -88,12 +99,15 @@ impl TraceSink {
             memory: Vec::new(),
             base_ns: 0,
             rank: None,
+            capacities: Vec::new(),
             oddities: Oddities::default(),
             bytes_read: 0,
             done: false,
             depth: 0,
             events_depth: None,
             in_distributed_info: false,
+            in_devices: false,
+            device: (None, None),
             key: Key::Other,
             event: Raw::default(),
             name: Vec::new(),
@@ -111,6 +125,7 @@ impl TraceSink {
             None if self.depth == 1 => Level::Top,
             Some(events) if events == 2 && self.depth == 1 => Level::Top,
             _ if self.depth == 2 && self.in_distributed_info => Level::DistributedInfo,
+            _ if self.depth == 3 && self.in_devices => Level::Device,
             _ => Level::Other,
         }
     }
@@ -157,6 +172,7 @@ impl TraceSink {
 enum Level {
     Top,
     DistributedInfo,
+    Device,
     Event,
     Args,
     Other,
@@ -185,6 +201,12 @@ impl Sink for TraceSink {
         if self.depth == 2 && self.key == Key::DistributedInfo {
             self.in_distributed_info = true;
         }
+        if self.depth == 2 && self.key == Key::DeviceProperties {
+            self.in_devices = true;
+        }
+        if self.level() == Level::Device {
+            self.device = (None, None);
+        }
         if container == Container::Object && self.level() == Level::Event {
             self.event = Raw::default();
             self.name.clear();
@@ -198,8 +220,15 @@ impl Sink for TraceSink {
         if container == Container::Object && self.level() == Level::Event {
             self.end_event();
         }
+        if self.level() == Level::Device
+            && let (Some(number), Some(memory)) = self.device
+            && self.capacities.len() < MOST_DEVICES
+        {
+            self.capacities.push((number, memory));
+        }
         if self.depth == 2 {
             self.in_distributed_info = false;
+            self.in_devices = false;
         }
         if self.events_depth == Some(self.depth) && self.depth > 1 {
             // What is called the list of events comes once; a second list of that name would be lost, and
@@ -217,6 +246,9 @@ impl Sink for TraceSink {
             (Level::Top, b"baseTimeNanoseconds") => Key::BaseTime,
             (Level::Top, b"distributedInfo") => Key::DistributedInfo,
             (Level::DistributedInfo, b"rank") => Key::Rank,
+            (Level::Top, b"deviceProperties") => Key::DeviceProperties,
+            (Level::Device, b"id") => Key::DeviceNumber,
+            (Level::Device, b"totalGlobalMem") => Key::DeviceMemory,
             (Level::Event, b"ph") => Key::Phase,
             (Level::Event, b"cat") => Key::Category,
             (Level::Event, b"name") => Key::Name,
@@ -268,6 +300,8 @@ impl Sink for TraceSink {
         match std::mem::take(&mut self.key) {
             Key::BaseTime => self.base_ns = signed().unwrap_or_default(),
             Key::Rank => self.rank = total(),
+            Key::DeviceNumber => self.device.0 = signed(),
+            Key::DeviceMemory => self.device.1 = total(),
             Key::Process => self.event.pid = signed().map_or(Id::None, Id::Number),
             Key::Thread => self.event.tid = signed().map_or(Id::None, Id::Number),
             Key::Time => self.event.time_ns = micros_as_nanos(word),
