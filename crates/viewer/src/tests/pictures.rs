@@ -1,6 +1,7 @@
 //! What is on the screen, pixel by pixel, and the screenshots of the documentation.
 
 use egui::{Color32, Key, pos2};
+use egui_kittest::kittest::Queryable;
 
 use super::soft::pixel;
 use super::{click, key, plot, point, root, settle, window};
@@ -118,6 +119,8 @@ fn screenshots_of_every_view() {
     ];
     for (tab, name) in tabs.into_iter().zip(&names[1..]) {
         harness.state_mut().settings.tab = tab;
+        // A table wants the room.
+        harness.state_mut().settings.details = tab != Tab::Tables;
         settle(&mut harness);
         save(&mut harness, name);
     }
@@ -127,6 +130,8 @@ fn screenshots_of_every_view() {
     settle(&mut harness);
     save(&mut harness, "timeline");
     harness.key_press_modifiers(egui::Modifiers::COMMAND, Key::L);
+    harness.state_mut().settings.tab = Tab::State;
+    harness.remove_cursor();
     settle(&mut harness);
     save(&mut harness, "light");
     harness.key_press_modifiers(egui::Modifiers::COMMAND, Key::L);
@@ -138,10 +143,11 @@ fn screenshots_of_every_view() {
     settle(&mut harness);
     save(&mut harness, "panes");
     let mut harness = super::open(super::Direct::on("inputs/ascend"));
-    let at = point(&harness, 0.5, 0.2);
-    click(&mut harness, at);
     harness.state_mut().settings.tab = Tab::Lifetimes;
     settle(&mut harness);
+    harness.get_by_label("operator").click();
+    let at = point(&harness, 0.5, 0.846);
+    click(&mut harness, at);
     save(&mut harness, "npu");
     let mut harness = window(&[
         ("expandable", "rank 0"),
