@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use egui::{Key, Modifiers, pos2, vec2};
+use egui::{Key, Modifiers, pos2};
 use egui_kittest::kittest::Queryable;
 use vramscope_analysis::Counter;
 use vramscope_engine::Axis;
 
-use super::{Direct, Told, bytes_of, click, key, open, plot, point, settle, window};
+use super::{Direct, Told, bytes_of, click, drag, key, open, plot, point, settle, window};
 use crate::color::ColorBy;
 use crate::views::Tab;
 
@@ -101,15 +101,7 @@ fn r_and_a_drag_measure_until_escape() {
     let mut harness = window(&[("oom", "")]);
     let (from, to) = (point(&harness, 0.2, 0.2), point(&harness, 0.6, 0.7));
     harness.key_down(Key::R);
-    harness.hover_at(from);
-    harness.step();
-    harness.drag_at(from);
-    harness.step();
-    harness.hover_at(from + vec2(30.0, -30.0));
-    harness.step();
-    harness.hover_at(to);
-    harness.step();
-    harness.drop_at(to);
+    drag(&mut harness, from, to);
     harness.key_up(Key::R);
     settle(&mut harness);
     let (plot, app) = (plot(&harness), harness.state());

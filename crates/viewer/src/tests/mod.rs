@@ -186,6 +186,19 @@ fn click(harness: &mut Harness<'static, App>, at: Pos2) {
     settle(harness);
 }
 
+/// Presses at one point and lets go at another.
+fn drag(harness: &mut Harness<'static, App>, from: Pos2, to: Pos2) {
+    harness.hover_at(from);
+    harness.step();
+    harness.drag_at(from);
+    harness.step();
+    harness.hover_at(from + egui::vec2(30.0, -30.0));
+    harness.step();
+    harness.hover_at(to);
+    harness.step();
+    harness.drop_at(to);
+}
+
 fn key(harness: &mut Harness<'static, App>, key: egui::Key) {
     harness.key_press(key);
     settle(harness);

@@ -6,7 +6,7 @@ use vramscope_analysis::{AllocIdx, Counter, Moment, Replay};
 use vramscope_engine::{Axis, Response};
 use vramscope_snapshot::{DeviceId, Reader};
 
-use super::{bytes_of, click, key, open, plot, point, settle, window};
+use super::{bytes_of, click, drag, key, open, plot, point, settle, window};
 use crate::desk::Slot;
 use crate::views::Tab;
 
@@ -105,15 +105,7 @@ fn ctrl_and_a_drag_zoom_to_a_box() {
     let wanted =
         (harness.state().view.point(plot(&harness), from), harness.state().view.point(plot(&harness), to));
     harness.event(Event::ModifiersChanged(Modifiers::COMMAND));
-    harness.hover_at(from);
-    harness.step();
-    harness.drag_at(from);
-    harness.step();
-    harness.hover_at(from + vec2(30.0, -30.0));
-    harness.step();
-    harness.hover_at(to);
-    harness.step();
-    harness.drop_at(to);
+    drag(&mut harness, from, to);
     harness.event(Event::ModifiersChanged(Modifiers::NONE));
     harness.run_steps(30);
     let view = harness.state().view;

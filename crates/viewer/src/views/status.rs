@@ -52,7 +52,9 @@ fn numbers(app: &App, ui: &mut Ui, info: &MomentInfo, summary: &Summary) {
     };
     part(ui, place, palette.text);
     let n = &info.numbers;
-    part(ui, format!("requested {}", bytes(n.requested)), palette.text);
+    // Without what was asked for, it is the blocks that count.
+    let name = if summary.told.requested { "requested" } else { "allocated" };
+    part(ui, format!("{name} {}", bytes(n.requested)), palette.text);
     if summary.told.reserved {
         part(ui, format!("reserved {}", bytes(n.reserved)), palette.dim);
         part(ui, format!("gap {}", bytes(n.reserved - n.requested)), palette.dim);
