@@ -5,7 +5,7 @@
 //! callers. Either way the children of a node, with what it has of its own, add up to it exactly.
 
 use hashbrown::HashMap;
-use vramscope_snapshot::{FrameId, Snapshot, StackId};
+use vramscope_snapshot::{FrameId, Has, Snapshot, StackId};
 
 use crate::weights::Weight;
 
@@ -20,6 +20,26 @@ pub enum Place {
     NoStack,
     /// Allocations made where there was no Python frame, or none that is shown.
     NoFrame,
+}
+
+impl Place {
+    /// What people read where there is no line, in a file that has so much; `None` for a line.
+    pub fn words(self, has: Has) -> Option<&'static str> {
+        match self {
+            Self::Frame(_) => None,
+            Self::Root => Some("all"),
+            // What a profile's totals count and none of its rows names.
+            Self::NoStack | Self::NoFrame if !has.addresses => Some("(not named in this file)"),
+            Self::NoStack => Some("(no stack recorded)"),
+            Self::NoFrame => Some("(no Python frame)"),
+        }
+    }
+
+    /// What people read instead of a line for a stack that has none.
+    pub fn words_of(snapshot: &Snapshot, stack: StackId) -> &'static str {
+        let place = if stack == StackId::EMPTY { Self::NoFrame } else { Self::NoStack };
+        place.words(snapshot.has).unwrap_or_default()
+    }
 }
 
 /// One node.

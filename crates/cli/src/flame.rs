@@ -112,10 +112,8 @@ fn svg(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Res
     for Box { node, x, width, depth } in boxes {
         let node = &tree.nodes[node];
         let name = match node.place {
-            Place::Root => "all".into(),
-            Place::NoStack => "(no stack recorded)".into(),
-            Place::NoFrame => "(no Python frame)".into(),
             Place::Frame(frame) => text::frame(subject.snapshot(), subject.snapshot().stacks.frame(frame)),
+            other => other.words(subject.snapshot().has).unwrap_or_default().to_owned(),
         };
         let share = node.bytes as f64 / tree.root().bytes.max(1) as f64 * 100.0;
         let bytes = text::bytes(i64::try_from(node.bytes).unwrap_or(i64::MAX));

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use vramscope_analysis::{AllocIdx, GroupBy, Moment, Overlap, overlap};
+use vramscope_analysis::{AllocIdx, GroupBy, Moment, Overlap, Place, overlap};
+use vramscope_snapshot::StackId;
 
 use crate::args::Source;
 use crate::filter::Subject;
@@ -186,7 +187,11 @@ fn print(
         (None, _) => nothing.to_owned(),
     };
     for group in found.iter().take(limit.unwrap_or(GROUPS)) {
-        let label = if group.name.is_empty() { text::NOT_NAMED } else { group.name.as_str() };
+        let label = if group.name.is_empty() {
+            Place::words_of(subject.snapshot(), StackId::ABSENT)
+        } else {
+            group.name.as_str()
+        };
         let count = text::count(group.allocations.len() as u64);
         let bytes = text::bytes(i64::try_from(group.bytes).unwrap_or(i64::MAX));
         writeln!(out, "  {bytes:>10}  {count:>7}  {}", text::fit(&text::printable(label), room))?;

@@ -4,7 +4,7 @@ pub(crate) use vramscope_analysis::text::{fit, fit_end, printable, time};
 pub(crate) use vramscope_analysis::units::count;
 
 pub(crate) use crate::style::bytes;
-use vramscope_analysis::{Line, Status, user_frame};
+use vramscope_analysis::{Line, Place, Status, user_frame};
 use vramscope_snapshot::{EventIdx, EventTable, Frame, Snapshot, StackId};
 
 /// Bytes, where the file has them.
@@ -28,17 +28,9 @@ pub(crate) const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '
 
 /// Where in the program: the innermost line of the user's own, e.g. `train.py:88 forward`.
 pub(crate) fn place(snapshot: &Snapshot, stack: StackId) -> String {
-    let Some(frame) = user_frame(snapshot, stack) else {
-        if !snapshot.has.addresses {
-            return NOT_NAMED.to_owned();
-        }
-        return if stack == StackId::EMPTY { "(no Python frame)" } else { "(no stack recorded)" }.to_owned();
-    };
-    self::frame(snapshot, frame)
+    let frame = user_frame(snapshot, stack);
+    frame.map_or_else(|| Place::words_of(snapshot, stack).to_owned(), |frame| self::frame(snapshot, frame))
 }
-
-/// What a profile's totals count and none of its rows names.
-pub(crate) const NOT_NAMED: &str = "(not named in this file)";
 
 /// A line that was taken out of its file.
 pub(crate) fn line(line: Option<&Line>) -> String {

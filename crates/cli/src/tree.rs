@@ -174,10 +174,8 @@ impl Printer<'_> {
 
     fn name(&self, place: Place) -> String {
         match place {
-            Place::Root => "all".into(),
-            Place::NoStack => "(no stack recorded)".into(),
-            Place::NoFrame => "(no Python frame)".into(),
             Place::Frame(frame) => text::frame(self.snapshot, self.snapshot.stacks.frame(frame)),
+            other => other.words(self.snapshot.has).unwrap_or_default().to_owned(),
         }
     }
 }

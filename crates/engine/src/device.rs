@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use vramscope_analysis::categories::{Categories, Rules, classify};
 use vramscope_analysis::picture::{Clock, Lane, Stack, lanes};
 use vramscope_analysis::pools::{Pools, has_private};
-use vramscope_analysis::{AllocIdx, Counter, Line, Moment, Replay, Span, Times, spans, user_frame};
+use vramscope_analysis::{AllocIdx, Counter, Line, Moment, Place, Replay, Span, Times, spans, user_frame};
 use vramscope_snapshot::{EventTable, Frame, Pool, PoolId, Snapshot, StackId};
 
 use crate::answers::{FrameInfo, Owner};
@@ -106,7 +106,7 @@ fn stack_name(snapshot: &Snapshot, stack: StackId) -> StackName {
             StackName { line: line_number(&place), place, operator }
         }
         None => {
-            let place = if stack == StackId::EMPTY { "(no Python frame)" } else { "(no stack recorded)" };
+            let place = Place::words_of(snapshot, stack);
             StackName { line: 0, place: place.into(), operator: place.into() }
         }
     }

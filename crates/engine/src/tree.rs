@@ -2,7 +2,7 @@
 
 use vramscope_analysis as analysis;
 use vramscope_analysis::{CallTree, Direction, Line, Moment, Place, lifetime_weights, live_weights};
-use vramscope_snapshot::FrameId;
+use vramscope_snapshot::{FrameId, Has};
 
 use crate::answers::{DiffTree, DiffTreeNode, Label, Tree, TreeNode};
 use crate::device::{Device, File, line_number, place};
@@ -29,21 +29,15 @@ struct Labels {
 }
 
 impl Labels {
-    fn get(&mut self, place: Place, line: impl Fn(FrameId) -> Line) -> u32 {
+    fn get(&mut self, place: Place, has: Has, line: impl Fn(FrameId) -> Line) -> u32 {
         *self.known.entry(place).or_insert_with(|| {
             self.all.push(match place {
                 Place::Frame(frame) => label(line(frame)),
-                Place::Root => words("all"),
-                Place::NoStack => words("(no stack recorded)"),
-                Place::NoFrame => words("(no Python frame)"),
+                other => Label { name: other.words(has).unwrap_or_default().to_owned(), ..Label::default() },
             });
             self.all.len() as u32 - 1
         })
     }
-}
-
-fn words(name: &str) -> Label {
-    Label { name: name.into(), ..Label::default() }
 }
 
 fn label(line: Line) -> Label {
@@ -61,7 +55,7 @@ pub(crate) fn tree(file: &File, device: &Device, weigh: Weigh, inverted: bool, o
     let line = |frame| Line::new(&file.snapshot, file.snapshot.stacks.frame(frame));
     let mut labels = Labels::default();
     let node = |node: &analysis::Node| TreeNode {
-        label: labels.get(node.place, line),
+        label: labels.get(node.place, file.snapshot.has, line),
         bytes: node.bytes,
         count: node.count,
         own: tree.own_bytes(node),
@@ -83,7 +77,7 @@ pub(crate) fn diff(before: ((&File, &Device), u32), after: ((&File, &Device), u3
     };
     let mut labels = Labels::default();
     let node = |node: &analysis::DiffNode| DiffTreeNode {
-        label: labels.get(node.place, line),
+        label: labels.get(node.place, Has::default(), line),
         before: (node.before.bytes, node.before.count),
         after: (node.after.bytes, node.after.count),
         children: rows(&node.children),

@@ -1,6 +1,6 @@
 //! Numbers and places as every view writes them.
 
-use vramscope_analysis::{Line, units, user_frame};
+use vramscope_analysis::{Line, Place, units, user_frame};
 use vramscope_snapshot::{Frame, Pool, Snapshot, StackId};
 
 pub(crate) use vramscope_analysis::text::{fit, fit_end, printable, time};
@@ -32,17 +32,10 @@ pub(crate) fn plural(n: usize, word: &str) -> String {
     format!("{} {word}{}", count(n as u64), if n == 1 { "" } else { "s" })
 }
 
-/// What a profile's totals count and none of its rows names.
-pub(crate) const NOT_NAMED: &str = "(not named in this file)";
-
 /// Where in the program: `train.py:88 forward`.
 pub(crate) fn place(snapshot: &Snapshot, stack: StackId) -> String {
-    match user_frame(snapshot, stack) {
-        Some(frame) => self::frame(snapshot, frame),
-        None if !snapshot.has.addresses => NOT_NAMED.into(),
-        None if stack == StackId::EMPTY => "(no Python frame)".into(),
-        None => "(no stack recorded)".into(),
-    }
+    let frame = user_frame(snapshot, stack);
+    frame.map_or_else(|| Place::words_of(snapshot, stack).to_owned(), |frame| self::frame(snapshot, frame))
 }
 
 /// A frame in a few words.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Span, Status, Sum, Verdict, Weight, by_line,
-    gap, insights, is_internal_phase, phase_name, phases, spans,
+    Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Place, Span, Status, Sum, Verdict, Weight,
+    by_line, gap, insights, is_internal_phase, phase_name, phases, spans,
 };
 use vramscope_files::Opened;
 use vramscope_snapshot::{DeviceId, EventTable, Snapshot, StackId};
@@ -315,7 +315,7 @@ fn ooms(subject: &Subject) -> Vec<OomJson> {
 fn lines(snapshot: &Snapshot, weights: &[Weight]) -> (Vec<LineJson>, RestJson) {
     let line = |(line, sum): (Option<Line>, Sum)| {
         let label = match &line {
-            None if !snapshot.has.addresses => text::NOT_NAMED.to_owned(),
+            None if !snapshot.has.addresses => Place::words_of(snapshot, StackId::ABSENT).to_owned(),
             line => text::line(line.as_ref()),
         };
         let Line { file, line, name } =

@@ -20,7 +20,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use vramscope_analysis::{Line, Place};
-use vramscope_snapshot::{FrameId, Snapshot};
+use vramscope_snapshot::{FrameId, Has, Snapshot};
 
 use crate::document::Subject;
 use crate::theme::{Role, Theme};
@@ -36,19 +36,18 @@ pub(crate) enum Names<'a> {
 impl Names<'_> {
     /// A place in a few words.
     pub(crate) fn short(self, place: Place) -> String {
+        let has = match self {
+            Self::Snapshot(snapshot) => snapshot.has,
+            Self::Lines(_) => Has::default(),
+        };
         match (place, self) {
-            (Place::Root, _) => "all".into(),
-            (Place::NoStack | Place::NoFrame, Self::Snapshot(snapshot)) if !snapshot.has.addresses => {
-                words::NOT_NAMED.into()
-            }
-            (Place::NoStack, _) => "(no stack recorded)".into(),
-            (Place::NoFrame, _) => "(no Python frame)".into(),
             (Place::Frame(frame), Self::Snapshot(snapshot)) => {
                 words::frame(snapshot, snapshot.stacks.frame(frame))
             }
             (Place::Frame(frame), Self::Lines(lines)) => {
                 lines.get(frame.index()).map(words::line).unwrap_or_default()
             }
+            (other, _) => other.words(has).unwrap_or_default().to_owned(),
         }
     }
 
