@@ -1,12 +1,15 @@
 //! The gate.
 
 use crate::process::{self, cargo, works};
-use crate::{tables, wasm, window};
+use crate::{browser, tables, web, window};
 
 /// Fails on unformatted code, on any warning, on a failing test, if other tools read the exported
-/// tables differently, if the window does not draw, and if the portable crates do not build for the browser.
+/// tables differently, if the window does not draw, if the portable crates do not build for the browser, and if
+/// the page does not work in Chromium and Firefox.
 pub(crate) fn run() -> anyhow::Result<()> {
     process::run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    // First, because the binary contains it; and it is the portable crates built for the browser.
+    web::build()?;
     process::run(&mut cargo(&[
         "clippy",
         "--workspace",
@@ -28,7 +31,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     )?;
     tables::check()?;
     window::check()?;
-    wasm::check()?;
+    browser::check_page()?;
     eprintln!("\nall checks passed");
     Ok(())
 }

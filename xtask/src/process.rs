@@ -37,12 +37,15 @@ pub(crate) fn works(command: &mut Command) -> bool {
 }
 
 /// Whether Debian packages are installed.
-pub(crate) fn debian_has(packages: &[&str]) -> bool {
+fn debian_has(packages: &[&str]) -> bool {
     packages.iter().all(|package| works(Command::new("dpkg").args(["--status", package])))
 }
 
-/// Installs Debian packages.
-pub(crate) fn install(packages: &[&str]) -> anyhow::Result<()> {
+/// Installs those Debian packages that are missing.
+pub(crate) fn need(packages: &[&str]) -> anyhow::Result<()> {
+    if debian_has(packages) {
+        return Ok(());
+    }
     run(Command::new("apt-get").args(["update", "--quiet"]))?;
     let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
     run(Command::new("apt-get").args(install).args(packages))

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::process::{cargo, debian_has, install, root, run, works};
+use crate::process::{cargo, need, root, run, works};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 const PORTABLE: [&str; 5] =
@@ -30,10 +30,9 @@ pub(crate) fn cargo_for_wasm(subcommand: &str) -> anyhow::Result<Command> {
         return Ok(cargo(&[subcommand, "--locked", "--target", TARGET]));
     }
     let (cargo, rustc) = (Path::new("/usr/bin/cargo"), Path::new("/usr/bin/rustc"));
-    if !debian_has(&DEBIAN_PACKAGES) {
-        install(&DEBIAN_PACKAGES)
-            .context("wasm32 needs `rustup target add wasm32-unknown-unknown`, or on Debian rustc-web cargo-web rust-web-src")?;
-    }
+    need(&DEBIAN_PACKAGES).context(
+        "wasm32 needs `rustup target add wasm32-unknown-unknown`, or on Debian rustc-web cargo-web rust-web-src",
+    )?;
     if !cargo.exists() || !rustc.exists() {
         bail!("Debian's cargo-web is installed, but there is no {}", cargo.display());
     }

@@ -45,15 +45,15 @@ pub(crate) fn build() -> anyhow::Result<()> {
     let glue = fs::read_to_string(bound.path().join("vramscope_viewer.js"))?;
 
     let source = |name: &str| fs::read_to_string(root().join("crates/viewer/web").join(name));
-    let page = put(source("index.html")?, "/*glue*/", &glue)?;
-    let page = put(page, "/*worker*/", &source("worker.js")?)?;
-    let page = put(page, "/*page*/", &source("page.js")?)?;
+    let page = put(&source("index.html")?, "/*glue*/", &glue)?;
+    let page = put(&page, "/*worker*/", &source("worker.js")?)?;
+    let page = put(&page, "/*page*/", &source("page.js")?)?;
 
     let folder = folder();
     fs::create_dir_all(&folder)?;
     let packed = pack(&module)?;
-    fs::write(folder.join("index.html"), &page)?;
-    fs::write(folder.join("vramscope.wasm.gz"), &packed)?;
+    write(&folder.join("index.html"), page.as_bytes())?;
+    write(&folder.join("vramscope.wasm.gz"), &packed)?;
     let download = (packed.len() + pack(page.as_bytes())?.len()) as u64;
     eprintln!(
         "{}: module {} bytes, {} packed; page {} bytes; {download} to download",
@@ -69,11 +69,19 @@ pub(crate) fn build() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Writes what has changed only: the binary is built anew when the page is.
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    if fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    Ok(fs::write(path, bytes)?)
+}
+
 fn modified(path: &Path) -> Option<std::time::SystemTime> {
     path.metadata().and_then(|metadata| metadata.modified()).ok()
 }
 
-fn put(page: String, mark: &str, script: &str) -> anyhow::Result<String> {
+fn put(page: &str, mark: &str, script: &str) -> anyhow::Result<String> {
     ensure!(page.matches(mark).count() == 1, "no {mark} in the page");
     ensure!(!script.contains("</script"), "the script for {mark} would end its own element");
     Ok(page.replace(mark, script))

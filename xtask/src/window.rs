@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
 
-use crate::process::{cargo, debian_has, install, root, run};
+use crate::process::{cargo, need, root, run};
 
 /// A screen that needs no hardware, and what a window loads when it opens.
-const DEBIAN_PACKAGES: [&str; 8] = [
+pub(crate) const DEBIAN_PACKAGES: [&str; 8] = [
     "xvfb",
     "libgl1",
     "libgl1-mesa-dri",
@@ -27,23 +27,39 @@ const LEAST_COLORS: usize = 200;
 
 /// Opens the window on a recording and looks at the picture that it saves.
 pub(crate) fn check() -> anyhow::Result<()> {
-    if !debian_has(&DEBIAN_PACKAGES) {
-        install(&DEBIAN_PACKAGES).context("a window without a screen needs Xvfb and Mesa")?;
-    }
+    need(&DEBIAN_PACKAGES).context("a window without a screen needs Xvfb and Mesa")?;
     run(&mut cargo(&["build", "--locked", "--package", "vramscope"]))?;
-    let mut screen = Command::new("Xvfb")
-        .args(["-displayfd", "1", "-screen", "0", "1400x900x24"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("Xvfb")?;
-    let mut number = String::new();
-    let output = screen.stdout.take().context("Xvfb says no display")?;
-    BufReader::new(output).read_line(&mut number)?;
-    let result = draw(&format!(":{}", number.trim()));
-    screen.kill()?;
-    screen.wait()?;
-    result
+    draw(&Screen::start()?.display)
+}
+
+/// A virtual screen that ends with its owner.
+pub(crate) struct Screen {
+    server: Child,
+    /// What `DISPLAY` is to be.
+    pub(crate) display: String,
+}
+
+impl Screen {
+    /// Starts the screen.
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        let mut server = Command::new("Xvfb")
+            .args(["-displayfd", "1", "-screen", "0", "1400x900x24"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("Xvfb")?;
+        let mut number = String::new();
+        let output = server.stdout.take().context("Xvfb says no display")?;
+        BufReader::new(output).read_line(&mut number)?;
+        Ok(Self { server, display: format!(":{}", number.trim()) })
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
 }
 
 fn draw(display: &str) -> anyhow::Result<()> {

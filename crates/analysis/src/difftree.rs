@@ -4,17 +4,19 @@
 //! the same calls in both trees, with what it weighs in each, so at every level the changes of the
 //! children and of what is a node's own add up to the change of the node.
 
+use std::hash::Hash;
+
 use hashbrown::HashMap;
 use vramscope_snapshot::{FrameId, Snapshot};
 
 use crate::compare::{Line, Sum};
-use crate::tree::{CallTree, Node, Place};
+use crate::tree::{CallTree, Place};
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiffNode {
+pub struct DiffNode<P = Place> {
     /// What it stands for; a frame is a row of [`DiffTree::lines`].
-    pub place: Place,
+    pub place: P,
     /// What it weighs in the first tree.
     pub before: Sum,
     /// What it weighs in the second.
@@ -23,7 +25,7 @@ pub struct DiffNode {
     pub children: Vec<usize>,
 }
 
-impl DiffNode {
+impl<P> DiffNode<P> {
     /// Bytes more than before.
     pub fn change(&self) -> i64 {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -44,51 +46,55 @@ impl DiffTree {
     /// Lays one tree over the other; both must grow the same way.
     pub fn new(before: (&Snapshot, &CallTree), after: (&Snapshot, &CallTree)) -> Self {
         let mut lines = Lines::default();
-        let mut nodes = vec![DiffNode {
-            place: Place::Root,
-            before: sum(before.1.root()),
-            after: sum(after.1.root()),
-            children: Vec::new(),
-        }];
-        // Pairs of nodes that stand for the same, and where they are in the new tree.
-        let mut open = vec![(Some(0), Some(0), 0)];
-        while let Some((a, b, at)) = open.pop() {
-            let first = nodes.len();
-            let mut known: HashMap<Place, usize> = HashMap::new();
-            let mut pairs: Vec<(Option<usize>, Option<usize>)> = Vec::new();
-            for (is_after, (snapshot, tree), node) in [(false, before, a), (true, after, b)] {
-                for &child in node.map_or(&[][..], |node| tree.nodes[node].children.as_slice()) {
-                    let place = lines.place(is_after, snapshot, tree.nodes[child].place);
-                    let row = *known.entry(place).or_insert_with(|| {
-                        let (before, after) = (Sum::default(), Sum::default());
-                        nodes.push(DiffNode { place, before, after, children: Vec::new() });
-                        pairs.push((None, None));
-                        pairs.len() - 1
-                    });
-                    let weight = sum(&tree.nodes[child]);
-                    if is_after {
-                        pairs[row].1 = Some(child);
-                        nodes[first + row].after = weight;
-                    } else {
-                        pairs[row].0 = Some(child);
-                        nodes[first + row].before = weight;
-                    }
-                }
-            }
-            let mut children: Vec<usize> = (first..nodes.len()).collect();
-            children.sort_by_key(|&child| {
-                let node = &nodes[child];
-                (std::cmp::Reverse(node.change().unsigned_abs()), std::cmp::Reverse(node.after.bytes), child)
-            });
-            nodes[at].children = children;
-            open.extend(pairs.into_iter().enumerate().map(|(row, (a, b))| (a, b, first + row)));
-        }
+        let nodes = lay_over(|is_after, row| {
+            let (snapshot, tree) = if is_after { after } else { before };
+            let node = &tree.nodes[row];
+            let weight = Sum { bytes: node.bytes, count: node.count };
+            (lines.place(is_after, snapshot, node.place), weight, node.children.clone())
+        });
         Self { lines: lines.all, nodes }
     }
 }
 
-fn sum(node: &Node) -> Sum {
-    Sum { bytes: node.bytes, count: node.count }
+/// Lays one tree over another; row 0 is the root of each. `node` says what a row of the second or the first tree
+/// stands for, what it weighs, and which rows are its children.
+pub fn lay_over<P: Copy + Eq + Hash>(
+    mut node: impl FnMut(bool, usize) -> (P, Sum, Vec<usize>),
+) -> Vec<DiffNode<P>> {
+    let (place, before, first) = node(false, 0);
+    let (_, after, second) = node(true, 0);
+    let mut nodes = vec![DiffNode { place, before, after, children: Vec::new() }];
+    // Children of nodes that stand for the same, and where they go.
+    let mut open = vec![(first, second, 0)];
+    while let Some((a, b, at)) = open.pop() {
+        let first = nodes.len();
+        let mut known: HashMap<P, usize> = HashMap::new();
+        let mut pairs: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        for (is_after, rows) in [(false, a), (true, b)] {
+            for row in rows {
+                let (place, weight, children) = node(is_after, row);
+                let row = *known.entry(place).or_insert_with(|| {
+                    let (before, after) = (Sum::default(), Sum::default());
+                    nodes.push(DiffNode { place, before, after, children: Vec::new() });
+                    pairs.push((Vec::new(), Vec::new()));
+                    pairs.len() - 1
+                });
+                if is_after {
+                    (pairs[row].1, nodes[first + row].after) = (children, weight);
+                } else {
+                    (pairs[row].0, nodes[first + row].before) = (children, weight);
+                }
+            }
+        }
+        let mut children: Vec<usize> = (first..nodes.len()).collect();
+        children.sort_by_key(|&child| {
+            let node = &nodes[child];
+            (std::cmp::Reverse(node.change().unsigned_abs()), std::cmp::Reverse(node.after.bytes), child)
+        });
+        nodes[at].children = children;
+        open.extend(pairs.into_iter().enumerate().map(|(row, (a, b))| (a, b, first + row)));
+    }
+    nodes
 }
 
 /// Frames of both files as rows of one table.

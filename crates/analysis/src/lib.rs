@@ -56,7 +56,7 @@ pub use allocations::{AllocIdx, Allocation, Allocations, Moment};
 pub use capacity::capacity;
 pub use compare::{Change, Line, Sum, by_line, by_stack, changes};
 pub use counters::{Counter, Counters};
-pub use difftree::{DiffNode, DiffTree};
+pub use difftree::{DiffNode, DiffTree, lay_over};
 pub use envelope::{Envelope, Known, Level};
 pub use fragmentation::{Fragmentation, IdleSegment, Sample, fragmentation};
 pub use frames::{is_internal, user_frame};

@@ -1,7 +1,7 @@
 //! The viewer's page, which `serve` and `report` hand out.
 //!
-//! It is built for another target (`cargo xtask web`), so the default build cannot contain it. A binary for
-//! people is built with `--features web`, which puts the site inside; any other finds it by `VRAMSCOPE_WEB`.
+//! It is built for another target, by `cargo xtask web`. A binary that is built after that has it inside (see
+//! `build.rs`); `VRAMSCOPE_WEB` names another one.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ impl Site {
         })
     }
 
-    #[cfg(feature = "web")]
+    #[cfg(page)]
     fn inside() -> anyhow::Result<Self> {
         Ok(Self {
             page: include_str!("../../../dist/web/index.html").to_owned(),
@@ -47,11 +47,11 @@ impl Site {
         })
     }
 
-    #[cfg(not(feature = "web"))]
+    #[cfg(not(page))]
     fn inside() -> anyhow::Result<Self> {
         anyhow::bail!(
-            "this binary was built without the page. Build the page with `cargo xtask web`, then either set \
-             {FOLDER}=dist/web or build the binary with `cargo build --release --features web`"
+            "this binary was built without the page. In the sources of vramscope, run `cargo xtask web` and then \
+             `cargo build --release`; or let {FOLDER} name the folder `dist/web` that the first one makes"
         )
     }
 

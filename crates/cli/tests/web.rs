@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use vramscope_engine::{Request, Response, Source, decode, encode};
+use vramscope_engine::{Axis, Bytes, Request, Response, Source, Stretch, decode, encode};
 use vramscope_snapshot::ipc;
 
 const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><body><!--data--></body></html>\n";
@@ -159,6 +159,54 @@ fn only_its_own_page_with_the_token_is_answered() {
     assert_eq!(status(format!("GET /{token}/../../etc/passwd"), &host), 404, "no files");
     assert_eq!(status(format!("PUT /{token}/"), &host), 405, "nothing to write");
     assert_eq!(status(format!("POST /{token}/ask"), &host), 400, "no question");
+}
+
+#[test]
+fn nobody_can_keep_others_waiting_or_bring_it_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = Serving::start(folder.path());
+    let (token, host) = (&serving.token, format!("Host: {}\r\n", serving.address));
+    let raw = |text: &str| {
+        let mut stream = TcpStream::connect(&serving.address).unwrap();
+        // It may have closed before the end of what is sent.
+        let _ = stream.write_all(text.as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).get(9..12).unwrap_or_default().to_owned()
+    };
+    // Somebody who stops in the middle of a word, or of a body.
+    let stalled: Vec<_> =
+        ["GET /", &format!("POST /{token}/ask HTTP/1.1\r\n{host}Content-Length: 100\r\n\r\n")]
+            .repeat(10)
+            .into_iter()
+            .map(|text| {
+                let mut stream = TcpStream::connect(&serving.address).unwrap();
+                stream.write_all(text.as_bytes()).unwrap();
+                stream
+            })
+            .collect();
+    let long = |len: &str| raw(&format!("POST /{token}/ask HTTP/1.1\r\n{host}Content-Length: {len}\r\n\r\n"));
+    assert_eq!(long("100000"), "413", "longer than any question");
+    assert_eq!(
+        long("18446744073709551615"),
+        "413",
+        "memory is taken for what comes, not for what is promised"
+    );
+    assert_eq!(long("-1"), "400");
+    assert_eq!(
+        raw(&format!("POST /{token}/ask HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n")),
+        "501"
+    );
+    assert_eq!(raw(&format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(20_000))), "431");
+    assert_eq!(raw("\x16\x03\x01 hello\r\n\r\n"), "400", "TLS");
+    // A picture of four thousand million pixels is cut to what fits a screen.
+    let stretch = Stretch { axis: Axis::Events, x: (f64::NAN, f64::INFINITY), width: u32::MAX };
+    let of = Source { file: 0, device: 0 };
+    let (bytes, y, height) = (Bytes::Requested, (0.0, 1e10), u32::MAX);
+    let tile = Request::Tile { of, bytes, stretch, y, height, pools: true, categories: true };
+    assert_eq!(serving.send(&format!("POST /{token}/ask"), &host, &encode(&tile)).0, 200);
+    assert_eq!(serving.send(&format!("GET /{token}/"), &host, b"").0, 200, "it still answers");
+    drop(stalled);
 }
 
 #[test]

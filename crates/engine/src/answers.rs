@@ -403,7 +403,7 @@ pub struct MemoryMap {
 }
 
 /// What a node of a tree stands for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Label {
     /// Function, or words in brackets.
     pub name: String,

@@ -11,6 +11,11 @@ use crate::protocol::{Axis, Bytes, Stretch};
 
 /// Wider or higher ones are no picture for a screen.
 const MOST: u32 = 1 << 14;
+const MOST_CELLS: u32 = 1 << 26;
+
+fn rows(stretch: Stretch, height: u32) -> u32 {
+    height.min(MOST).min(MOST_CELLS / stretch.width.clamp(1, MOST))
+}
 
 fn columns(file: &File, device: &Device, stretch: Stretch) -> Columns {
     let axis = match stretch.axis {
@@ -34,7 +39,7 @@ pub(crate) fn timeline(
     go_on: &dyn Fn() -> bool,
 ) -> Option<Tile> {
     let columns = columns(file, device, stretch);
-    let rows = Rows::new(y, height.min(MOST) as usize);
+    let rows = Rows::new(y, rows(stretch, height) as usize);
     let stack = device.stack(&file.snapshot, bytes.counter(), pools);
     if categories {
         device.categories(&file.snapshot);
@@ -55,7 +60,7 @@ pub(crate) fn lanes(
     go_on: &dyn Fn() -> bool,
 ) -> Option<Tile> {
     let columns = columns(file, device, stretch);
-    let height = height.min(MOST);
+    let height = rows(stretch, height);
     let place = |&(lane, first, count): &(u32, u32, u32)| {
         let lane = *device.lanes().get(lane as usize)?;
         let first = first.min(height) as usize;

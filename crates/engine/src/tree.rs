@@ -1,7 +1,10 @@
 //! Call trees: live bytes at a moment, bytes over a stretch, and two of them side by side.
 
+use hashbrown::HashMap;
 use vramscope_analysis as analysis;
-use vramscope_analysis::{CallTree, Direction, Line, Moment, Place, lifetime_weights, live_weights};
+use vramscope_analysis::{
+    CallTree, DiffNode, Direction, Line, Moment, Place, Sum, lay_over, lifetime_weights, live_weights,
+};
 use vramscope_snapshot::{FrameId, Has};
 
 use crate::answers::{DiffTree, DiffTreeNode, Label, Tree, TreeNode};
@@ -25,7 +28,7 @@ fn call_tree(file: &File, device: &Device, weigh: Weigh, direction: Direction, o
 #[derive(Default)]
 struct Labels {
     all: Vec<Label>,
-    known: hashbrown::HashMap<Place, u32>,
+    known: HashMap<Place, u32>,
 }
 
 impl Labels {
@@ -66,22 +69,33 @@ pub(crate) fn tree(file: &File, device: &Device, weigh: Weigh, inverted: bool, o
 }
 
 pub(crate) fn diff(before: ((&File, &Device), u32), after: ((&File, &Device), u32), own: bool) -> DiffTree {
-    let of = |((file, device), at): ((&File, &Device), u32)| {
-        call_tree(file, device, Weigh::Live(at), Direction::TopDown, own)
-    };
-    let (first, second) = (of(before), of(after));
-    let diff = analysis::DiffTree::new((&before.0.0.snapshot, &first), (&after.0.0.snapshot, &second));
-    let line = |frame: FrameId| {
-        let line = diff.lines.get(frame.index()).cloned();
-        line.unwrap_or(Line { file: String::new(), line: 0, name: String::new() })
-    };
-    let mut labels = Labels::default();
-    let node = |node: &analysis::DiffNode| DiffTreeNode {
-        label: labels.get(node.place, Has::default(), line),
-        before: (node.before.bytes, node.before.count),
-        after: (node.after.bytes, node.after.count),
-        children: rows(&node.children),
-    };
-    let nodes = diff.nodes.iter().map(node).collect();
-    DiffTree { labels: labels.all, nodes }
+    let [before, after] =
+        [before, after].map(|((file, device), at)| tree(file, device, Weigh::Live(at), false, own));
+    DiffTree::of(&before, &after)
+}
+
+impl DiffTree {
+    /// Two trees as one, also for files of different sessions.
+    pub fn of(before: &Tree, after: &Tree) -> Self {
+        let (mut labels, empty) = (Vec::new(), Label::default());
+        let mut known: HashMap<&Label, u32> = HashMap::new();
+        let nodes = lay_over(|is_after, row| {
+            let tree = if is_after { after } else { before };
+            let Some(node) = tree.nodes.get(row) else { return (0, Sum::default(), Vec::new()) };
+            let label = tree.labels.get(node.label as usize).unwrap_or(&empty);
+            let label = *known.entry(label).or_insert_with(|| {
+                labels.push(label.clone());
+                labels.len() as u32 - 1
+            });
+            let children = node.children.iter().map(|&child| child as usize).collect();
+            (label, Sum { bytes: node.bytes, count: node.count }, children)
+        });
+        let node = |node: DiffNode<u32>| DiffTreeNode {
+            label: node.place,
+            before: (node.before.bytes, node.before.count),
+            after: (node.after.bytes, node.after.count),
+            children: rows(&node.children),
+        };
+        Self { labels, nodes: nodes.into_iter().map(node).collect() }
+    }
 }

@@ -1,4 +1,4 @@
-//! Messages as bytes, and comparisons between sessions.
+//! Messages as bytes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::Read;
@@ -22,48 +22,6 @@ fn add(session: &mut Session, name: &str) -> Source {
 
 fn ask(session: &Session, request: &Request) -> Response {
     session.answer(request, &|| true).unwrap()
-}
-
-fn peak(session: &Session, of: Source) -> u32 {
-    let Response::Summary(summary) = ask(session, &Request::Summary(of)) else { panic!("no summary") };
-    summary.peaks[0].1
-}
-
-/// A node with the text of its label, and its children in order.
-/// Depth, function, line, and what is before and after.
-type Row = (usize, String, u32, (u64, u64), (u64, u64));
-
-fn lines(tree: &DiffTree) -> Vec<Row> {
-    let mut open = vec![(0_u32, 0)];
-    let mut lines = Vec::new();
-    while let Some((row, depth)) = open.pop() {
-        let node = &tree.nodes[row as usize];
-        let label = &tree.labels[node.label as usize];
-        lines.push((depth, format!("{} {}", label.file, label.name), label.line, node.before, node.after));
-        open.extend(node.children.iter().rev().map(|&child| (child, depth + 1)));
-    }
-    lines
-}
-
-#[test]
-fn two_trees_of_two_sessions_are_the_comparison_of_one() {
-    let mut together = Session::default();
-    let (a, b) = (add(&mut together, "oom"), add(&mut together, "alloc_retry"));
-    let before = (a, peak(&together, a));
-    let after = (b, peak(&together, b));
-    let Response::Diff(one) = ask(&together, &Request::Diff { before, after, own: false }) else {
-        panic!("no comparison")
-    };
-    let half = |name: &str, at: u32| {
-        let mut session = Session::default();
-        let of = add(&mut session, name);
-        let request = Request::Tree { of, weigh: Weigh::Live(at), inverted: false, own: false };
-        let Response::Tree(tree) = ask(&session, &request) else { panic!("no tree") };
-        tree
-    };
-    let two = DiffTree::of(&half("oom", before.1), &half("alloc_retry", after.1));
-    assert_eq!(lines(&two), lines(&one));
-    assert!(lines(&one).len() > 20, "both have stacks");
 }
 
 #[test]

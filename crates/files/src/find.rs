@@ -101,11 +101,7 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
     if inputs.is_empty() {
         return Err(OpenError::NoSnapshots { folder: folder.to_owned(), files });
     }
-    inputs.sort_by(|a, b| {
-        let key =
-            |input: &Input| (input.name.group.clone(), input.name.step, input.name.oom, input.name.rank);
-        key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path))
-    });
+    inputs.sort_by(|a, b| a.name.key().cmp(&b.name.key()).then_with(|| a.path.cmp(&b.path)));
     Ok(inputs)
 }
 

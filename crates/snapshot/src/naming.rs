@@ -46,6 +46,13 @@ pub struct Name {
     pub group: String,
 }
 
+impl Name {
+    /// Orders the files of runs: by run, step and rank.
+    pub fn key(&self) -> (&str, Option<u64>, bool, Option<(RankKind, u64)>) {
+        (&self.group, self.step, self.oom, self.rank)
+    }
+}
+
 /// Reads a path, relative to the folder that was opened, with `/` between its parts.
 pub fn name(path: &str) -> Name {
     let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();

@@ -8,6 +8,7 @@ use vramscope_engine::{Axis, Bytes, Request, Response, Source, Summary};
 
 use crate::color::{ColorBy, Coloring};
 use crate::desk::{Desk, Host, News, Slot};
+use crate::devices::Device;
 use crate::remember::Memory;
 use crate::theme::{self, Palette};
 use crate::view::{Limits, View};
@@ -19,12 +20,6 @@ const EASE: f64 = 0.12;
 const SETTLE: f64 = 0.35;
 /// Views that can be gone back to.
 const MOST_VIEWS: usize = 100;
-
-/// A device that is open, or was when its summary has not come yet.
-pub(crate) struct Device {
-    pub(crate) source: Source,
-    pub(crate) summary: Option<Arc<Summary>>,
-}
 
 /// A file on its way.
 pub(crate) struct Reading {
@@ -168,6 +163,11 @@ impl App {
         Some((device.source, Arc::clone(device.summary.as_ref()?)))
     }
 
+    /// Whether a device has been shown.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started
+    }
+
     pub(crate) fn palette(&self) -> Palette {
         Palette::new(self.settings.dark)
     }
@@ -207,9 +207,7 @@ impl App {
                 }
                 News::Opened { name, sources } => {
                     self.reading.retain(|reading| reading.name != name);
-                    for source in sources {
-                        self.devices.push(Device { source, summary: None });
-                    }
+                    self.add_devices(&name, sources);
                 }
                 News::Failed { name, message } => {
                     self.reading.retain(|reading| reading.name != name);
@@ -219,12 +217,13 @@ impl App {
             }
         }
         for at in 0..self.devices.len() {
-            let Device { source, summary } = &mut self.devices[at];
+            let Device { source, summary, .. } = &mut self.devices[at];
             if summary.is_none()
                 && let Some(answer) = self.desk.want(Slot::Summary(*source), Request::Summary(*source))
             {
                 if let Response::Summary(found) = &*answer.response {
                     *summary = Some(Arc::new((**found).clone()));
+                    self.name_devices();
                 }
                 ctx.request_repaint();
             }

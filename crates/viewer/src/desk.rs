@@ -217,9 +217,14 @@ impl Desk {
 
     /// Whether any question is open.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.entries
-            .values()
-            .any(|entry| entry.answer.as_ref().is_none_or(|(request, _)| *request != entry.asked))
+        self.waiting().next().is_some()
+    }
+
+    /// Places with an open question.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Slot> {
+        let is_open =
+            |entry: &Entry| entry.answer.as_ref().is_none_or(|(request, _)| *request != entry.asked);
+        self.entries.iter().filter(move |(_, entry)| is_open(entry)).map(|(slot, _)| *slot)
     }
 
     /// Forgets a place.

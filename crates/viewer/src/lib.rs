@@ -8,8 +8,9 @@ mod app;
 mod color;
 mod commands;
 mod desk;
+mod devices;
 mod link;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
 mod native;
 mod picture;
 #[cfg(not(target_arch = "wasm32"))]
@@ -29,7 +30,7 @@ mod web;
 
 pub use app::App;
 pub use desk::{Host, News, Slot};
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
 pub use native::{NoWindow, Options, app, ready, run};
 #[cfg(not(target_arch = "wasm32"))]
 pub use poster::{paint, poster};

@@ -4,6 +4,7 @@
 // Large enough that fetching costs little, small enough that a question does not wait long.
 const CHUNK = 4 << 20;
 let worker = null;
+let memory = null;
 let cancelled = false;
 let turn = Promise.resolve();
 
@@ -18,6 +19,7 @@ async function read({ id, name, blob, named }) {
     const head = await blob.slice(0, wasm_bindgen.Worker.probe_bytes()).arrayBuffer();
     if (!wasm_bindgen.Worker.looks_like_snapshot(new Uint8Array(head))) throw null;
   }
+  const start = performance.now();
   worker.begin(name, blob.size, named, false);
   let next = blob.slice(0, CHUNK).arrayBuffer();
   for (let at = 0; at < blob.size; at += CHUNK) {
@@ -28,7 +30,9 @@ async function read({ id, name, blob, named }) {
     worker.feed(chunk);
     postMessage({ id, done: Math.min(at + CHUNK, blob.size) });
   }
+  performance.measure("read", { start });
   postMessage({ id, devices: worker.finish() });
+  performance.measure("open", { start });
 }
 
 // Base64 in pieces: one call for all of it would need a string as long again.
@@ -55,7 +59,7 @@ async function unpack({ id, name, text, bytes }) {
 
 onmessage = ({ data }) => {
   if (data.module) {
-    wasm_bindgen.initSync({ module: data.module });
+    memory = wasm_bindgen.initSync({ module: data.module }).memory;
     worker = new wasm_bindgen.Worker();
   } else if (data.ticket !== undefined) {
     let bytes = new Uint8Array();

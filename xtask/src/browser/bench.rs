@@ -1,62 +1,129 @@
 //! `cargo xtask bench web`: the page on real files, in a Chromium without a screen.
 
-use std::path::PathBuf;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use serde_json::json;
+use serde_json::Value;
 
-use super::{Chromium, Files, is_open, number};
-use crate::measure::{Measurement, Stage};
+use super::driver::Browser;
+use super::{Chromium, Files, is_open, number, point};
+use crate::measure::Stage;
 use crate::{bench, web};
 
-/// Takes down tasks that keep the page from drawing.
-const WATCH: &str = "globalThis.longest = 0; new PerformanceObserver((list) => { for (const task of list.getEntries()) \
-    globalThis.longest = Math.max(globalThis.longest, task.duration); }).observe({ entryTypes: ['longtask'] }); 0";
+/// What a file costs.
+struct Row {
+    /// From the address to the start screen.
+    start: Duration,
+    /// From the drop to the first picture, and to the sharp one.
+    picture: Duration,
+    sharp: Duration,
+    /// Reading, and reading with replay and indices, in the worker.
+    read: f64,
+    open: f64,
+    /// The longest tasks of the page while opening, and while looking around: processor and clock, in ms.
+    opening: (f64, f64),
+    moving: (f64, f64),
+    frames: f64,
+    heap: f64,
+    wasm: f64,
+    browser: f64,
+}
 
-/// One line per file: from the drop to the sharp picture, beside opening it natively in the same minute.
+/// One block per file: what a person waits for, beside opening it natively in the same minute.
 pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<()> {
     ensure!(web::folder().join("index.html").exists(), "build the page first: cargo xtask web");
-    println!(
-        "{:<28} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "file", "bytes", "start ms", "open ms", "native ms", "task ms", "heap MB", "all MB"
-    );
     for file in files {
         let file = file.canonicalize().with_context(|| file.display().to_string())?;
-        let bytes = file.metadata()?.len();
-        let Measurement { seconds: native, .. } = bench::in_own_process(Stage::Open, &file, 3)?;
-        let site = Files::serve(web::folder())?;
-        let mut chromium = Chromium::start()?;
-        let began = Instant::now();
-        chromium.open(&site.url)?;
-        chromium.wait("the start screen", |shown| shown["devices"] == 0)?;
-        let start = began.elapsed();
-        chromium.value(WATCH)?;
-        let began = Instant::now();
-        chromium.drop_files(&[&file])?;
-        let shown = chromium.wait("a picture", |shown| {
-            shown["devices"] != 0 && is_open(shown, shown["devices"].as_u64().unwrap_or(1))
-        })?;
-        let open = began.elapsed();
-        // Zoom in and out and from side to side, as a person looks around.
-        chromium.value("globalThis.longest = 0")?;
-        let plot = |part: usize| number(&shown, &format!("/plot/{part}"));
-        for step in 0..60 {
-            let x = plot(0) + plot(2) * (0.2 + 0.01 * f64::from(step));
-            chromium.wheel(x, plot(1) + plot(3) * 0.5, if step < 30 { -60.0 } else { 60.0 })?;
-        }
-        chromium.wait("rest", |shown| shown["at_rest"] == true)?;
-        let longest = chromium.value("globalThis.longest")?.as_f64().unwrap_or_default();
-        let heap = chromium.call("Runtime.getHeapUsage", json!({}))?;
-        let heap = heap["totalSize"].as_f64().unwrap_or_default() / 1e6;
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mb = file.metadata()?.len() as f64 / 1e6;
+        let read = bench::in_own_process(Stage::Read, &file, 3)?.seconds;
+        let open = bench::in_own_process(Stage::Open, &file, 3)?.seconds;
+        let row = measure(&file)?;
+        println!("{}: {mb:.1} MB", file.file_name().unwrap_or_default().to_string_lossy());
+        println!("  the page starts                     {:>9.2} s", row.start.as_secs_f64());
+        println!("  from the drop to a picture          {:>9.2} s", row.picture.as_secs_f64());
+        println!("  from the drop to the sharp picture  {:>9.2} s", row.sharp.as_secs_f64());
+        let speed = |what: &str, here: f64, native: f64| {
+            println!(
+                "  {what:<35} {:>9.0} MB/s, natively {:.0} MB/s: {:.2} x",
+                mb / here,
+                mb / native,
+                native / here
+            );
+        };
+        speed("reading in a worker", row.read, read);
+        speed("reading, replay, indices", row.open, open);
+        let task = |what: &str, (processor, clock): (f64, f64)| {
+            println!(
+                "  longest task while {what:<17}{processor:>9.0} ms of the processor, {clock:.0} ms by the clock"
+            );
+        };
+        task("opening", row.opening);
+        task("looking around", row.moving);
+        println!("  frames while looking around         {:>9.0} /s", row.frames);
         println!(
-            "{name:<28} {bytes:>10} {:>9.0} {:>9.0} {:>9.0} {longest:>9.0} {heap:>9.1} {:>9.0}",
-            start.as_secs_f64() * 1e3,
-            open.as_secs_f64() * 1e3,
-            native * 1e3,
-            chromium.memory() / 1e6,
+            "  JS heap {:.1} MB and WASM {:.1} MB: {:.2} x the file; all processes of the browser {:.0} MB",
+            row.heap,
+            row.wasm,
+            (row.heap + row.wasm) / mb,
+            row.browser
         );
     }
     Ok(())
+}
+
+fn measure(file: &Path) -> anyhow::Result<Row> {
+    let site = Files::serve(web::folder())?;
+    let mut chromium = Chromium::start()?;
+    let began = Instant::now();
+    chromium.open(&site.url)?;
+    chromium.wait("the start screen", |shown| shown["devices"] == 0)?;
+    let start = began.elapsed();
+    chromium.watch()?;
+    let began = Instant::now();
+    chromium.drop_files(&[file])?;
+    chromium.wait("a picture", |shown| number(shown, "/plot/2") > 0.0 && shown["painted"] == true)?;
+    let picture = began.elapsed();
+    let is_sharp =
+        |shown: &Value| shown["devices"] != 0 && is_open(shown, shown["devices"].as_u64().unwrap_or(1));
+    let shown = chromium.wait("a sharp picture", is_sharp)?;
+    let sharp = began.elapsed();
+    let opening = chromium.longest_task()?;
+
+    chromium.watch()?;
+    // Zoom in, go from side to side and zoom out again, as a person looks around.
+    chromium
+        .value("globalThis.frames = 0; (function count() { frames += 1; requestAnimationFrame(count) })()")?;
+    let began = Instant::now();
+    for step in 0..30 {
+        let (x, y) = point(&shown, 0.2 + 0.01 * f64::from(step), 0.5);
+        chromium.wheel(x, y, -60.0)?;
+    }
+    let (from, to) = (point(&shown, 0.7, 0.5), point(&shown, 0.3, 0.6));
+    for _ in 0..3 {
+        chromium.drag(from, to)?;
+        chromium.drag(to, from)?;
+    }
+    for _ in 0..30 {
+        let (x, y) = point(&shown, 0.5, 0.5);
+        chromium.wheel(x, y, 60.0)?;
+    }
+    chromium.wait("rest", |shown| shown["at_rest"] == true)?;
+    let frames =
+        chromium.value("globalThis.frames")?.as_f64().unwrap_or_default() / began.elapsed().as_secs_f64();
+    let moving = chromium.longest_task()?;
+
+    let (heap, mut wasm) = (chromium.heap()? / 1e6, number(&chromium.shown()?, "/memory") / 1e6);
+    let took = |name: &str| format!("performance.getEntriesByName('{name}').at(-1)?.duration ?? 0");
+    let (mut read, mut open) = (0.0_f64, 0.0_f64);
+    for worker in chromium.workers() {
+        let mut value = |expression: &str| -> anyhow::Result<f64> {
+            Ok(chromium.value_in(&worker, expression)?.as_f64().unwrap_or_default())
+        };
+        read = read.max(value(&took("read"))? / 1e3);
+        open = open.max(value(&took("open"))? / 1e3);
+        wasm += value("memory?.buffer.byteLength ?? 0")? / 1e6;
+    }
+    let browser = chromium.memory() / 1e6;
+    Ok(Row { start, picture, sharp, read, open, opening, moving, frames, heap, wasm, browser })
 }

@@ -14,8 +14,7 @@ use anyhow::{Context, bail, ensure};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
-/// A machine with neighbours can be slow.
-const PATIENCE: Duration = Duration::from_secs(120);
+use super::driver::{Browser, PATIENCE};
 
 /// No sandbox, because gates run as root in a container; nothing that calls home.
 const FLAGS: &str = "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader \
@@ -29,12 +28,15 @@ pub(crate) struct Chromium {
     messages: Receiver<Value>,
     last: u64,
     session: String,
-    /// Errors and warnings of the console, and exceptions.
-    pub(crate) complaints: Vec<String>,
+    /// Sessions of the page's workers.
+    workers: Vec<String>,
+    complaints: Vec<String>,
     /// Every address that was asked for.
     pub(crate) requests: Vec<String>,
     /// Bytes that came over the network.
     pub(crate) received: f64,
+    /// Events of the browser's own trace, and whether it has ended.
+    trace: (Vec<Value>, bool),
     _profile: tempfile::TempDir,
 }
 
@@ -74,20 +76,24 @@ impl Chromium {
             messages,
             last: 0,
             session: String::new(),
+            workers: Vec::new(),
             complaints: Vec::new(),
             requests: Vec::new(),
             received: 0.0,
+            trace: (Vec::new(), false),
             _profile: profile,
         };
-        let page = chromium.call("Target.createTarget", json!({ "url": "about:blank" }))?;
+        let page = chromium.call("Target.createTarget", &json!({ "url": "about:blank" }))?;
         let attach = json!({ "targetId": page["targetId"], "flatten": true });
-        let session = chromium.call("Target.attachToTarget", attach).context("is chromium installed?")?;
+        let session = chromium.call("Target.attachToTarget", &attach).context("is chromium installed?")?;
         chromium.session = session["sessionId"].as_str().unwrap_or_default().to_owned();
         for domain in ["Page", "Runtime", "Log", "Network", "DOM", "Performance"] {
-            chromium.call(&format!("{domain}.enable"), json!({}))?;
+            chromium.call(&format!("{domain}.enable"), &json!({}))?;
         }
+        let workers = json!({ "autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true });
+        chromium.call("Target.setAutoAttach", &workers)?;
         let size = json!({ "width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": false });
-        chromium.call("Emulation.setDeviceMetricsOverride", size)?;
+        chromium.call("Emulation.setDeviceMetricsOverride", &size)?;
         Ok(chromium)
     }
 
@@ -108,15 +114,24 @@ impl Chromium {
     }
 
     /// Sends a command and waits for its answer; what else happens meanwhile is taken down.
-    pub(crate) fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
+        self.call_in(&self.session.clone(), method, params)
+    }
+
+    fn send(&mut self, session: &str, method: &str, params: &Value) -> anyhow::Result<()> {
         self.last += 1;
         let mut command = json!({ "id": self.last, "method": method, "params": params });
-        if !self.session.is_empty() {
-            command["sessionId"] = self.session.clone().into();
+        if !session.is_empty() {
+            command["sessionId"] = session.into();
         }
         let mut bytes = serde_json::to_vec(&command)?;
         bytes.push(0);
-        self.commands.write_all(&bytes)?;
+        Ok(self.commands.write_all(&bytes)?)
+    }
+
+    fn call_in(&mut self, session: &str, method: &str, params: &Value) -> anyhow::Result<Value> {
+        self.send(session, method, params)?;
+        let id = self.last;
         let until = Instant::now() + PATIENCE;
         loop {
             let message = match self.messages.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -124,15 +139,15 @@ impl Chromium {
                 Err(RecvTimeoutError::Timeout) => bail!("no answer to {method}"),
                 Err(RecvTimeoutError::Disconnected) => bail!("the browser is gone"),
             };
-            if message["id"] == self.last {
+            if message["id"] == id {
                 ensure!(message["error"].is_null(), "{method}: {}", message["error"]);
                 return Ok(message["result"].clone());
             }
-            self.note(&message);
+            self.note(&message)?;
         }
     }
 
-    fn note(&mut self, message: &Value) {
+    fn note(&mut self, message: &Value) -> anyhow::Result<()> {
         let params = &message["params"];
         let complaint = match message["method"].as_str().unwrap_or_default() {
             "Runtime.consoleAPICalled"
@@ -145,59 +160,93 @@ impl Chromium {
             "Network.requestWillBeSent" => {
                 let url = params["request"]["url"].as_str().unwrap_or_default();
                 self.requests.push(url.chars().take(200).collect());
-                return;
+                return Ok(());
             }
             "Network.loadingFinished" => {
                 self.received += params["encodedDataLength"].as_f64().unwrap_or_default();
-                return;
+                return Ok(());
             }
-            _ => return,
+            "Tracing.dataCollected" => {
+                self.trace.0.extend(params["value"].as_array().into_iter().flatten().cloned());
+                return Ok(());
+            }
+            "Tracing.tracingComplete" => {
+                self.trace.1 = true;
+                return Ok(());
+            }
+            "Target.attachedToTarget" if params["targetInfo"]["type"] == "worker" => {
+                let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
+                for domain in ["Runtime", "Network"] {
+                    self.send(&session, &format!("{domain}.enable"), &json!({}))?;
+                }
+                self.workers.push(session);
+                return Ok(());
+            }
+            _ => return Ok(()),
         };
         self.complaints.push(complaint);
-    }
-
-    /// Goes to an address.
-    pub(crate) fn open(&mut self, url: &str) -> anyhow::Result<()> {
-        let answer = self.call("Page.navigate", json!({ "url": url }))?;
-        ensure!(answer["errorText"].is_null(), "{url}: {}", answer["errorText"]);
         Ok(())
     }
 
-    /// The value of an expression.
-    pub(crate) fn value(&mut self, expression: &str) -> anyhow::Result<Value> {
+    /// Begins to take down what the threads do.
+    pub(crate) fn watch(&mut self) -> anyhow::Result<()> {
+        self.trace = (Vec::new(), false);
+        let params = json!({ "transferMode": "ReportEvents", "categories": "toplevel" });
+        self.call("Tracing.start", &params)?;
+        Ok(())
+    }
+
+    /// The longest task of the page's own thread since then: milliseconds of the processor, and by the clock.
+    pub(crate) fn longest_task(&mut self) -> anyhow::Result<(f64, f64)> {
+        self.call("Tracing.end", &json!({}))?;
+        let until = Instant::now() + PATIENCE;
+        while !self.trace.1 {
+            ensure!(Instant::now() < until, "the trace does not end");
+            self.value("0")?;
+        }
+        let events = std::mem::take(&mut self.trace.0);
+        let thread = |event: &Value| (event["pid"].clone(), event["tid"].clone());
+        let is_main = |event: &&Value| event["args"]["name"] == "CrRendererMain";
+        let main: Vec<_> = events.iter().filter(is_main).map(thread).collect();
+        let is_task = |event: &&Value| {
+            event["name"].as_str().is_some_and(|name| name.ends_with("RunTask"))
+                && main.contains(&thread(event))
+        };
+        let ms = |event: &Value, key: &str| event[key].as_f64().unwrap_or_default() / 1e3;
+        let longest = |key: &str| events.iter().filter(is_task).map(|task| ms(task, key)).fold(0.0, f64::max);
+        ensure!(!main.is_empty() && longest("dur") > 0.0, "the trace has no tasks");
+        Ok((longest("tdur"), longest("dur")))
+    }
+
+    /// The page's workers, to be asked for values.
+    pub(crate) fn workers(&self) -> Vec<String> {
+        self.workers.clone()
+    }
+
+    /// The value of an expression in a worker, or in the page.
+    pub(crate) fn value_in(&mut self, session: &str, expression: &str) -> anyhow::Result<Value> {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let answer = self.call("Runtime.evaluate", params)?;
+        let answer = self.call_in(session, "Runtime.evaluate", &params)?;
         ensure!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
         Ok(answer["result"]["value"].clone())
     }
 
-    /// What the viewer says that it shows; null before it has started.
-    pub(crate) fn shown(&mut self) -> anyhow::Result<Value> {
-        let started = "document.body?.classList.contains('started') ? wasm_bindgen.shown() : ''";
-        let text = self.value(started)?;
-        Ok(serde_json::from_str(text.as_str().unwrap_or_default()).unwrap_or_default())
-    }
-
-    /// Waits until the viewer shows something.
-    pub(crate) fn wait(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let shown = self.shown()?;
-            if is_so(&shown) {
-                return Ok(shown);
-            }
-            if Instant::now() > until {
-                bail!("{what} did not come; shown: {shown}; complaints: {:?}", self.complaints);
-            }
-            thread::sleep(Duration::from_millis(30));
+    /// Bytes of the JavaScript heap of the page and its workers.
+    pub(crate) fn heap(&mut self) -> anyhow::Result<f64> {
+        let mut bytes = 0.0;
+        for session in [vec![self.session.clone()], self.workers()].concat() {
+            let heap = self.call_in(&session, "Runtime.getHeapUsage", &json!({}))?;
+            let part = |name: &str| heap[name].as_f64().unwrap_or_default();
+            bytes += part("totalSize") + part("backingStorageSize") + part("embedderHeapUsedSize");
         }
+        Ok(bytes)
     }
 
     /// Drops files and folders on the middle of the page, as a hand does it.
     pub(crate) fn drop_files(&mut self, paths: &[&Path]) -> anyhow::Result<()> {
         for kind in ["dragEnter", "dragOver", "drop"] {
             let data = json!({ "items": [], "files": paths, "dragOperationsMask": 1 });
-            self.call("Input.dispatchDragEvent", json!({ "type": kind, "x": 700, "y": 450, "data": data }))?;
+            self.call("Input.dispatchDragEvent", &json!({ "type": kind, "x": 700, "y": 450, "data": data }))?;
         }
         Ok(())
     }
@@ -206,53 +255,78 @@ impl Chromium {
     pub(crate) fn click(&mut self, x: f64, y: f64) -> anyhow::Result<()> {
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
-            self.call("Input.dispatchMouseEvent", event)?;
+            self.call("Input.dispatchMouseEvent", &event)?;
             thread::sleep(Duration::from_millis(60));
         }
         Ok(())
     }
 
+    /// Presses at one point, moves to another in steps, and lets go.
+    pub(crate) fn drag(&mut self, from: (f64, f64), to: (f64, f64)) -> anyhow::Result<()> {
+        let event = |kind: &str, (x, y): (f64, f64)| json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1 });
+        self.call("Input.dispatchMouseEvent", &event("mousePressed", from))?;
+        for step in 1..=20 {
+            let part = f64::from(step) / 20.0;
+            let at = (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part);
+            self.call("Input.dispatchMouseEvent", &event("mouseMoved", at))?;
+        }
+        self.call("Input.dispatchMouseEvent", &event("mouseReleased", to))?;
+        Ok(())
+    }
+
     /// Turns the wheel.
     pub(crate) fn wheel(&mut self, x: f64, y: f64, delta: f64) -> anyhow::Result<()> {
-        self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }))?;
+        self.call("Input.dispatchMouseEvent", &json!({ "type": "mouseMoved", "x": x, "y": y }))?;
         let event = json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": delta });
-        self.call("Input.dispatchMouseEvent", event)?;
+        self.call("Input.dispatchMouseEvent", &event)?;
         Ok(())
     }
 
     /// Presses a key.
     pub(crate) fn key(&mut self, key: &str) -> anyhow::Result<()> {
         let is_digit = key.bytes().all(|byte| byte.is_ascii_digit());
-        let code = if is_digit { format!("Digit{key}") } else { format!("Key{}", key.to_uppercase()) };
+        let code = match key {
+            "]" => "BracketRight".to_owned(),
+            _ if is_digit => format!("Digit{key}"),
+            _ => format!("Key{}", key.to_uppercase()),
+        };
         for kind in ["keyDown", "keyUp"] {
             let mut event = json!({ "type": kind, "key": key, "code": code });
             if kind == "keyDown" {
                 event["text"] = key.into();
             }
-            self.call("Input.dispatchKeyEvent", event)?;
+            self.call("Input.dispatchKeyEvent", &event)?;
             thread::sleep(Duration::from_millis(40));
         }
         Ok(())
     }
+}
 
-    /// What the page looks like, as a PNG file.
-    pub(crate) fn screenshot(&mut self) -> anyhow::Result<Vec<u8>> {
-        let answer = self.call("Page.captureScreenshot", json!({ "format": "png" }))?;
+impl Browser for Chromium {
+    fn open(&mut self, url: &str) -> anyhow::Result<()> {
+        let answer = self.call("Page.navigate", &json!({ "url": url }))?;
+        ensure!(answer["errorText"].is_null(), "{url}: {}", answer["errorText"]);
+        Ok(())
+    }
+
+    fn value(&mut self, expression: &str) -> anyhow::Result<Value> {
+        self.value_in(&self.session.clone(), expression)
+    }
+
+    fn screenshot(&mut self) -> anyhow::Result<Vec<u8>> {
+        let answer = self.call("Page.captureScreenshot", &json!({ "format": "png" }))?;
         Ok(BASE64_STANDARD.decode(answer["data"].as_str().unwrap_or_default())?)
+    }
+
+    fn complaints(&mut self) -> anyhow::Result<Vec<String>> {
+        Ok(self.complaints.clone())
     }
 }
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // It closes its own children; if it does not, it is ended.
+        // It closes its own children.
         let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
-        for _ in 0..50 {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        super::end(&mut self.child);
     }
 }

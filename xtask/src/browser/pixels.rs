@@ -1,10 +1,69 @@
 //! Whether the pixels of the timeline have the colours that the engine gives.
 
+use std::collections::{HashMap, HashSet};
+
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use vramscope_analysis::Replay;
 use vramscope_engine::{Axis, Bytes, OpenFile, Request, Response, Session, Stretch};
 use vramscope_snapshot::Reader;
+
+/// A picture of the page.
+struct Screen {
+    width: usize,
+    height: usize,
+    samples: usize,
+    pixels: Vec<u8>,
+}
+
+impl Screen {
+    fn read(png: &[u8]) -> anyhow::Result<Self> {
+        let mut decoder = png::Decoder::new(std::io::Cursor::new(png)).read_info()?;
+        let mut pixels = vec![0; decoder.output_buffer_size().context("too large a picture")?];
+        let info = decoder.next_frame(&mut pixels)?;
+        let (width, height) = (info.width as usize, info.height as usize);
+        Ok(Self { width, height, samples: info.color_type.samples(), pixels })
+    }
+
+    fn at(&self, x: usize, y: usize) -> Option<[u8; 3]> {
+        self.pixels.get((y * self.width + x) * self.samples..)?.first_chunk().copied()
+    }
+}
+
+/// Points that a bar of the side bar is high.
+const BAR: usize = 6;
+
+/// Whether the side bar has so many bars: stripes of one colour, one below the other.
+pub(crate) fn bars(screenshot: &[u8], shown: &Value, wanted: usize) -> anyhow::Result<()> {
+    let screen = Screen::read(screenshot)?;
+    let stripes = |x: usize| {
+        let column: Vec<_> = (0..screen.height).map(|y| screen.at(x, y)).collect();
+        let mut counts: HashMap<_, usize> = HashMap::new();
+        for run in column.chunk_by(|a, b| a == b).filter(|run| run.len() == BAR) {
+            // Blue, as the bars are; the ground and the text are grey.
+            if let Some(Some([red, _, blue])) = run.first()
+                && *blue > red.saturating_add(50)
+            {
+                *counts.entry(run.first()).or_default() += 1;
+            }
+        }
+        counts.values().copied().max().unwrap_or_default()
+    };
+    let most = (0..shown["plot"][0].as_f64().unwrap_or_default() as usize).map(stripes).max();
+    ensure!(most == Some(wanted), "{most:?} bars instead of {wanted}");
+    Ok(())
+}
+
+/// Different colours below the timeline.
+pub(crate) fn colors_below(screenshot: &[u8], shown: &Value) -> anyhow::Result<usize> {
+    let screen = Screen::read(screenshot)?;
+    let [left, top, width, height]: [f64; 4] = serde_json::from_value(shown["plot"].clone())?;
+    let rows = (top + height) as usize + 40..screen.height.saturating_sub(40);
+    let columns = || left as usize..(left + width) as usize;
+    let colors: HashSet<_> =
+        rows.flat_map(|y| columns().map(move |x| (x, y))).filter_map(|(x, y)| screen.at(x, y)).collect();
+    Ok(colors.len())
+}
 
 /// Lines, labels and marks lie over the picture; the rest must be the same.
 const LEAST_SAME: f64 = 0.85;
@@ -12,15 +71,7 @@ const LEAST_SAME: f64 = 0.85;
 /// Compares a screenshot with what the engine on this side says of the file that is shown, which is the one with
 /// the same peak: whichever was read first is shown first.
 pub(crate) fn compare(screenshot: &[u8], shown: &Value, files: &[Vec<u8>]) -> anyhow::Result<()> {
-    let mut decoder = png::Decoder::new(std::io::Cursor::new(screenshot)).read_info()?;
-    let mut pixels = vec![0; decoder.output_buffer_size().context("too large a picture")?];
-    let info = decoder.next_frame(&mut pixels)?;
-    let samples = info.color_type.samples();
-    let at = |x: usize, y: usize| {
-        let from = (y * info.width as usize + x) * samples;
-        pixels.get(from..from + 3).map(|rgb| [rgb[0], rgb[1], rgb[2]])
-    };
-
+    let screen = Screen::read(screenshot)?;
     let mut session = Session::default();
     let mut found = None;
     for file in files {
@@ -50,8 +101,7 @@ pub(crate) fn compare(screenshot: &[u8], shown: &Value, files: &[Vec<u8>]) -> an
         for y in (3..wanted.size[1].saturating_sub(3)).step_by(5) {
             let color = wanted.pixels[y * wanted.size[0] + x];
             let color = [color.r(), color.g(), color.b()];
-            let Some(got) = at(left.round() as usize + x, top.round() as usize + y) else { continue };
-            // Edges between pixels may lie half a pixel beside; their neighbours then have the colour.
+            let Some(got) = screen.at(left.round() as usize + x, top.round() as usize + y) else { continue };
             all += 1;
             same += usize::from(got.iter().zip(color).all(|(a, b)| a.abs_diff(b) <= 3));
             coloured += usize::from(color.iter().max() != color.iter().min());

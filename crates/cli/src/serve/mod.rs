@@ -3,11 +3,12 @@
 //! Only this machine can connect, and only with the token in the address. Answers are pictures and tables, never
 //! the file, so a large file on a node far away costs kilobytes.
 
+mod door;
 mod http;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use vramscope_viewer::News;
 
 use crate::args::CacheArgs;
 use crate::site::Site;
+use door::Door;
 
 /// The viewer for a browser: files stay here, pictures go out
 ///
@@ -41,9 +43,6 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
 }
-
-/// Threads that answer: a long answer must not keep a picture waiting.
-const THREADS: usize = 4;
 
 /// What the threads share.
 #[derive(Default)]
@@ -113,10 +112,8 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
         shared.tell("", News::Failed { name: String::new(), message: error.to_string() });
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-    let server = tiny_http::Server::http(address)
-        .map_err(|error| anyhow!("{error}"))
-        .with_context(|| format!("cannot listen on {address}"))?;
-    let port = server.server_addr().to_ip().map_or(args.port, |address| address.port());
+    let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    let port = listener.local_addr()?.port();
     let token = token()?;
     writeln!(out, "http://127.0.0.1:{port}/{token}/")?;
     writeln!(out, "From another machine, first: ssh -L {port}:127.0.0.1:{port} {}", host_name())?;
@@ -125,16 +122,8 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
 
     let (cache, reader) = (args.cache.cache(), Arc::clone(&shared));
     thread::spawn(move || read(&inputs, cache.as_ref(), &reader));
-    let door = http::Door { token, page: site.served(), module: site.module };
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                while let Ok(request) = server.recv() {
-                    door.answer(request, &shared);
-                }
-            });
-        }
-    });
+    let door = Door { token, page: site.served(), module: site.module, shared };
+    http::serve(&listener, move |asked| door.answer(asked));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,7 +11,6 @@ use crate::color;
 use crate::desk::Slot;
 use crate::theme;
 use crate::views::lower::nothing;
-use crate::views::ranks::short_name;
 use crate::views::tree::ROW;
 
 /// What is compared.
@@ -25,7 +24,7 @@ pub(crate) struct Compare {
 }
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
-    let Some((of, summary)) = app.device() else { return };
+    let Some((of, _)) = app.device() else { return };
     let palette = app.palette();
     let counter = app.settings.bytes as usize;
     let other = app.parts.compare.other.filter(|&at| at != app.current).and_then(|at| {
@@ -40,17 +39,13 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let after = (of, app.cursor);
     ui.horizontal(|ui| {
         let label = ui.label(RichText::new("before").color(palette.dim));
-        let name = other.as_ref().map_or("this recording".to_owned(), |(_, _, summary)| short_name(summary));
+        let name = other.as_ref().map_or("this recording".to_owned(), |(at, ..)| app.name_of(*at));
         let mut chosen = app.parts.compare.other;
         let combo = ComboBox::from_id_salt("other").width(150.0).selected_text(name).show_ui(ui, |ui| {
             ui.selectable_value(&mut chosen, None, "this recording");
             for (at, device) in app.devices.iter().enumerate() {
                 if let Some(summary) = device.summary.as_ref().filter(|_| at != app.current) {
-                    ui.selectable_value(
-                        &mut chosen,
-                        Some(at),
-                        format!("{} {}", short_name(summary), summary.file),
-                    );
+                    ui.selectable_value(&mut chosen, Some(at), format!("{} {}", device.name, summary.file));
                 }
             }
         });
@@ -64,7 +59,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
             app.parts.compare.before = Some(app.cursor);
         }
         ui.label(RichText::new("after").color(palette.dim));
-        ui.label(RichText::new(format!("{} {}", short_name(&summary), moment(after.1))).font(theme::mono()));
+        ui.label(
+            RichText::new(format!("{} {}", app.name_of(app.current), moment(after.1))).font(theme::mono()),
+        );
         ui.checkbox(&mut app.settings.own_frames, "own frames only");
     });
     let own = app.settings.own_frames;

@@ -4,7 +4,7 @@ use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 use vramscope_analysis::text::{fit, fit_middle};
 use vramscope_analysis::units::bytes;
 use vramscope_analysis::{median, stands_out};
-use vramscope_engine::{Bytes, Response, Summary};
+use vramscope_engine::{Bytes, Response};
 
 use crate::app::App;
 use crate::color::{self, ColorBy};
@@ -58,15 +58,6 @@ pub(crate) fn heading(app: &App, ui: &mut Ui, text: &str) {
     ui.add_space(2.0);
 }
 
-/// What a device is called in the side bar.
-pub(crate) fn short_name(summary: &Summary) -> String {
-    match (summary.rank.as_str(), summary.device.as_str()) {
-        ("", device) => device.to_owned(),
-        (rank, "cuda:0" | "NPU 0" | "GPU 0") => rank.to_owned(),
-        (rank, device) => format!("{rank} {device}"),
-    }
-}
-
 fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
     let palette = app.palette();
     let Some(summary) = app.devices[at].summary.clone() else { return };
@@ -85,7 +76,7 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
     }
     let (peak, held) = (summary.peaks[0].0, summary.peaks[Bytes::Reserved as usize].0);
     let off = app.devices.len() > 2 && stands_out(peak, median);
-    let name = short_name(&summary);
+    let name = app.devices[at].name.clone();
     painter.text(rect.min + vec2(4.0, 4.0), Align2::LEFT_TOP, name, theme::body(), palette.text);
     let role = fit(&summary.role, (rect.width() / 6.2) as usize);
     painter.text(rect.min + vec2(4.0, 22.0), Align2::LEFT_TOP, role, theme::small(), palette.dim);

@@ -95,7 +95,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
         hover(app, ui, &inside, tile, plot, &response, &palette);
     }
     if app.beside.is_some() {
-        named(app, &inside, &summary, plot);
+        named(app, &inside, app.current, plot);
     }
     outline::selected(app, &inside, of, plot, &palette);
     cursor_line(app, &inside, plot, &palette);
@@ -345,9 +345,10 @@ fn ruler(app: &App, painter: &Painter, plot: Rect, palette: &Palette) {
 }
 
 /// Which rank a picture is of, where there are two.
-fn named(app: &App, painter: &Painter, summary: &Summary, plot: Rect) {
+fn named(app: &App, painter: &Painter, device: usize, plot: Rect) {
+    let Some(summary) = app.devices.get(device).and_then(|device| device.summary.as_ref()) else { return };
     let (palette, peak) = (app.palette(), byte_text(summary.peaks[app.settings.bytes as usize].0));
-    let name = format!("{}   peak {peak}", super::ranks::short_name(summary));
+    let name = format!("{}   peak {peak}", app.name_of(device));
     tag(painter, plot.left_top() + vec2(8.0, 6.0), Align2::LEFT_TOP, &name, palette.text, &palette);
 }
 
@@ -384,7 +385,7 @@ pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
         painted.update(ui.ctx(), "beside", shown.tile(), shown.version, colors, &coloring);
         painted.draw(&inside, shown.rect(&app.view, plot));
     }
-    named(app, &inside, &summary, plot);
+    named(app, &inside, other, plot);
     let response = ui.interact(plot, Id::unique("beside"), Sense::click_and_drag());
     if response.dragged() {
         let moved = response.drag_delta();

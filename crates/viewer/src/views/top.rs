@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::color::ColorBy;
 use crate::commands::Command;
 use crate::theme;
-use crate::views::{ranks, search};
+use crate::views::search;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
@@ -81,21 +81,18 @@ fn word(ui: &mut Ui, text: &str, palette: &theme::Palette) -> Response {
 
 /// Which device of which file.
 fn chooser(app: &mut App, ui: &mut Ui, label: &Response) {
-    let Some((_, summary)) = app.device() else { return };
-    let name = |summary: &vramscope_engine::Summary| {
-        let file = summary.file.rsplit(['/', '\\']).next().unwrap_or(&summary.file).to_owned();
-        let short = ranks::short_name(summary);
-        format!("{file} · {short}")
+    let name = |at: usize| {
+        let summary = app.devices.get(at)?.summary.as_ref()?;
+        let file = summary.file.rsplit(['/', '\\']).next().unwrap_or(&summary.file);
+        Some(format!("{file} · {}", app.name_of(at)))
     };
     let mut chosen = app.current;
-    let combo =
-        ComboBox::from_id_salt("device").width(180.0).selected_text(name(&summary)).show_ui(ui, |ui| {
-            for (at, device) in app.devices.iter().enumerate() {
-                if let Some(summary) = &device.summary {
-                    ui.selectable_value(&mut chosen, at, name(summary));
-                }
-            }
-        });
+    let Some(shown) = name(chosen) else { return };
+    let combo = ComboBox::from_id_salt("device").width(180.0).selected_text(shown).show_ui(ui, |ui| {
+        for (at, name) in (0..app.devices.len()).filter_map(|at| Some((at, name(at)?))) {
+            ui.selectable_value(&mut chosen, at, name);
+        }
+    });
     combo.response.labelled_by(label.id);
     if chosen != app.current {
         app.focus(chosen);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use vramscope_engine::{DiffTree, Queue, Request, Response, Source, Tree, Weigh, decode, encode};
+use vramscope_engine::{Ask, DiffTree, Queue, Request, Response, Source, Tree, Weigh, decode, encode};
 
 use super::INBOX;
 use crate::desk::{Host, News, Slot};
@@ -96,15 +96,22 @@ impl PageHost {
     /// Sends what may be sent.
     fn send(&mut self) {
         let most = if self.server { SERVER_QUESTIONS } else { 1 };
-        for (number, lane) in self.lanes.iter_mut().enumerate() {
-            while lane.busy < most
+        for number in 0..self.lanes.len() {
+            while let Some(lane) = self.lanes.get_mut(number).filter(|lane| lane.busy < most)
                 && let Some(ask) = lane.queue.pop(|(slot, _)| slot.urgency())
             {
-                let Some(asked) = self.asked.get(&ask.slot.0) else { continue };
-                lane.busy += 1;
+                let Ask { slot: place, request, .. } = ask;
+                let Some(asked) = self.asked.get(&place.0).cloned() else { continue };
+                // Somebody else was asked for the same place in the meantime.
+                if self.parts(&asked).get(place.1) != Some(&(number, request.clone())) {
+                    continue;
+                }
                 self.tickets += 1;
-                self.out.insert(self.tickets, Out { lane: number, place: ask.slot, asked: asked.clone() });
-                super::ask(number as u32, self.tickets, &encode(&ask.request));
+                super::ask(number as u32, self.tickets, &encode(&request));
+                self.out.insert(self.tickets, Out { lane: number, place, asked });
+                if let Some(lane) = self.lanes.get_mut(number) {
+                    lane.busy += 1;
+                }
             }
         }
     }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use vramscope_engine::decode;
 use wasm_bindgen::prelude::*;
 
-use crate::{App, News};
+use crate::{App, News, Slot};
 
 #[wasm_bindgen(js_namespace = vramscope)]
 extern "C" {
@@ -111,12 +111,10 @@ pub fn shown() -> String {
 /// Files in the order in which they are shown: by run, step and rank.
 #[wasm_bindgen]
 pub fn order(names: Vec<String>) -> Vec<u32> {
-    let mut rows: Vec<_> = names.iter().enumerate().collect();
-    rows.sort_by_cached_key(|(_, path)| {
-        let name = vramscope_snapshot::naming::name(path);
-        (name.group, name.step, name.oom, name.rank, (*path).clone())
-    });
-    rows.into_iter().map(|(row, _)| row as u32).collect()
+    let mut rows: Vec<_> =
+        names.iter().map(|path| vramscope_snapshot::naming::name(path)).zip(&names).zip(0..).collect();
+    rows.sort_by(|((a, first), _), ((b, second), _)| a.key().cmp(&b.key()).then_with(|| first.cmp(second)));
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 /// Shows the window on a canvas. With a server, its session answers, and files are what it has opened.
@@ -186,9 +184,15 @@ impl Page {
 #[derive(Serialize)]
 struct Shown {
     devices: usize,
+    /// What the devices are called in the side bar.
+    names: Vec<String>,
     reading: Vec<(String, u64, u64)>,
     failed: Vec<(String, String)>,
     at_rest: bool,
+    /// What is still to come.
+    waiting: Vec<String>,
+    /// Whether there is any picture of the timeline, sharp or not.
+    painted: bool,
     current: usize,
     axis: vramscope_engine::Axis,
     x: (f64, f64),
@@ -197,9 +201,13 @@ struct Shown {
     plot: [f32; 4],
     tab: crate::views::Tab,
     selected: Option<u32>,
+    /// The moment of the cursor.
+    at: u32,
     stack: Vec<String>,
     peak: Option<i64>,
     verdict: Option<String>,
+    /// Bytes of memory that the page itself has; workers have their own.
+    memory: usize,
 }
 
 impl Shown {
@@ -208,9 +216,14 @@ impl Shown {
         let plot = app.parts.timeline.plot;
         Self {
             devices: app.devices.iter().filter(|device| device.summary.is_some()).count(),
+            names: app.devices.iter().map(|device| device.name.clone()).collect(),
             reading: app.reading.iter().map(|file| (file.name.clone(), file.done, file.total)).collect(),
             failed: app.failed.clone(),
             at_rest: app.is_at_rest(),
+            waiting: app.desk.waiting().map(|slot| format!("{slot:?}")).collect(),
+            painted: [Slot::Base, Slot::Coarse, Slot::Timeline]
+                .iter()
+                .any(|slot| app.desk.look(*slot).is_some()),
             current: app.current,
             axis: app.view.axis,
             x: app.view.x,
@@ -222,9 +235,11 @@ impl Shown {
             },
             tab: app.settings.tab,
             selected: app.selected,
+            at: app.cursor,
             stack: app.selected_stack(),
             peak: summary.as_ref().map(|summary| summary.peaks[0].0),
             verdict: summary.map(|summary| summary.verdict.clone()),
+            memory: std::arch::wasm32::memory_size(0) << 16,
         }
     }
 

@@ -1,0 +1,133 @@
+//! The devices that are open: in the order in which people count, each with a name of its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vramscope_engine::{Source, Summary};
+use vramscope_snapshot::naming::{self, Name};
+
+use crate::app::App;
+
+/// A device that is open, or was when its summary has not come yet.
+pub(crate) struct Device {
+    pub(crate) source: Source,
+    pub(crate) summary: Option<Arc<Summary>>,
+    /// What it is called in lists: the rank, and what tells it from others with the same.
+    pub(crate) name: String,
+    path: String,
+    place: Name,
+}
+
+impl App {
+    /// Puts the devices of a file where they belong: ranks are read side by side, and end in any order.
+    pub(crate) fn add_devices(&mut self, path: &str, sources: Vec<Source>) {
+        let place = naming::name(path);
+        let key = (place.key(), path);
+        let at = self.devices.partition_point(|known| (known.place.key(), known.path.as_str()) <= key);
+        let added = sources.len();
+        let made = sources.into_iter().map(|source| Device {
+            source,
+            summary: None,
+            name: String::new(),
+            path: path.to_owned(),
+            place: place.clone(),
+        });
+        self.devices.splice(at..at, made);
+        let moved = |device: &mut usize| *device += if *device >= at { added } else { 0 };
+        if self.is_started() {
+            moved(&mut self.current);
+        }
+        for device in [&mut self.beside, &mut self.parts.compare.other].into_iter().flatten() {
+            moved(device);
+        }
+    }
+
+    /// What a device is called.
+    pub(crate) fn name_of(&self, device: usize) -> String {
+        self.devices.get(device).map_or_else(String::new, |device| device.name.clone())
+    }
+
+    /// Gives every device a name of its own, when another one is known.
+    pub(crate) fn name_devices(&mut self) {
+        let summaries: Vec<_> = self.devices.iter().filter_map(|device| device.summary.clone()).collect();
+        let mut names = names(&summaries).into_iter();
+        for device in self.devices.iter_mut().filter(|device| device.summary.is_some()) {
+            device.name = names.next().unwrap_or_default();
+        }
+    }
+}
+
+fn rank_and_device(summary: &Summary) -> String {
+    match (summary.rank.as_str(), summary.device.as_str()) {
+        ("", device) => device.to_owned(),
+        (rank, "cuda:0" | "NPU 0" | "GPU 0") => rank.to_owned(),
+        (rank, device) => format!("{rank} {device}"),
+    }
+}
+
+/// What the devices are called: the rank, and the part of the path that tells apart those with the same rank.
+fn names(summaries: &[Arc<Summary>]) -> Vec<String> {
+    let mut alike: HashMap<String, Vec<Vec<&str>>> = HashMap::new();
+    for summary in summaries {
+        let paths = alike.entry(rank_and_device(summary)).or_default();
+        let path = summary.file.split(['/', '\\']).collect();
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    let name = |summary: &Arc<Summary>| {
+        let short = rank_and_device(summary);
+        let paths = alike.get(&short).map(Vec::as_slice).unwrap_or_default();
+        let [first, others @ ..] = paths else { return short };
+        if others.is_empty() {
+            return short;
+        }
+        let path: Vec<&str> = summary.file.split(['/', '\\']).collect();
+        let same = |at: &dyn Fn(&Vec<&str>, usize) -> Option<String>| {
+            let is_same = |n: &usize| {
+                at(first, *n)
+                    .is_some_and(|part| paths.iter().all(|path| at(path, *n).as_ref() == Some(&part)))
+            };
+            (0..first.len()).take_while(is_same).count()
+        };
+        let front = same(&|path, n| path.get(n).map(ToString::to_string));
+        let back = same(&|path, n| path.iter().rev().nth(n).map(ToString::to_string));
+        let apart = path.get(front..path.len().saturating_sub(back)).filter(|part| !part.is_empty());
+        let apart =
+            apart.map_or_else(|| path.last().copied().unwrap_or_default().to_owned(), |part| part.join("/"));
+        if summary.rank.is_empty() && summary.device == "cuda:0" {
+            apart
+        } else {
+            format!("{short} · {apart}")
+        }
+    };
+    summaries.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(files: &[(&str, &str)]) -> Vec<String> {
+        let summary = |&(file, rank): &(&str, &str)| {
+            let (file, rank, device) = (file.to_owned(), rank.to_owned(), "cuda:0".to_owned());
+            Arc::new(Summary { file, rank, device, ..Summary::default() })
+        };
+        names(&files.iter().map(summary).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ranks_are_called_by_their_number_and_files_by_what_differs() {
+        assert_eq!(
+            called(&[("run/rank0.pickle", "rank 0"), ("run/rank1.pickle", "rank 1")]),
+            ["rank 0", "rank 1"]
+        );
+        assert_eq!(called(&[("run/snapshot.pickle", "")]), ["cuda:0"]);
+        assert_eq!(called(&[("run/a.pickle", ""), ("run/b.pickle", "")]), ["a.pickle", "b.pickle"]);
+        assert_eq!(called(&[("x/before/s.pickle", ""), ("x/after/s.pickle", "")]), ["before", "after"]);
+        assert_eq!(
+            called(&[("before/rank0.pickle", "rank 0"), ("after/rank0.pickle", "rank 0")]),
+            ["rank 0 · before", "rank 0 · after"]
+        );
+    }
+}

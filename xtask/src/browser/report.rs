@@ -1,0 +1,67 @@
+//! A report, from a disk.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde_json::json;
+
+use super::driver::Browser;
+use super::{Chromium, Place, clean, is_open, number, pixels, recordings, vramscope};
+use crate::process::{root, run};
+
+/// What `report` takes besides snapshots, each with its devices.
+const OTHER_INPUTS: [(&str, u64); 0] = [];
+
+pub(super) fn check(place: &Place) -> anyhow::Result<()> {
+    let file = place.work.path().join("report.html");
+    write(&place.run, &file)?;
+    let overwrites =
+        vramscope().arg("report").arg(&place.run).arg("-o").arg(&file).output()?.status.success();
+    ensure!(!overwrites, "a report takes the place of another one");
+    let url = format!("file://{}", file.display());
+    let mut chromium = Chromium::start()?;
+    chromium.open(&url)?;
+    let shown = chromium.wait("the report", |shown| is_open(shown, 4))?;
+    let picture = place.picture(&mut chromium, "report")?;
+    pixels::bars(&picture, &shown, 4)?;
+    pixels::compare(&picture, &shown, &recordings()?)?;
+    clean(&mut chromium, &url)?;
+
+    // Without script there are the summary and the picture.
+    chromium.call("Emulation.setScriptExecutionDisabled", &json!({ "value": true }))?;
+    chromium.open(&format!("{url}?again"))?;
+    thread::sleep(Duration::from_secs(1));
+    place.picture(&mut chromium, "report-without-script")?;
+    let text = chromium.value("document.getElementById('summary').innerText")?;
+    let text = text.as_str().unwrap_or_default();
+    ensure!(text.contains("rank10_memory_snapshot.pickle") && text.contains("peak"), "no summary: {text}");
+    let pictures = "[...document.images].filter((image) => image.offsetHeight > 200 && image.naturalWidth > 1000).length";
+    ensure!(chromium.value(pictures)? == 4, "not every rank has its picture");
+
+    for (input, devices) in OTHER_INPUTS {
+        let input = root().join("testdata").join(input);
+        let file = place
+            .work
+            .path()
+            .join(format!("{}.html", input.file_name().unwrap_or_default().to_string_lossy()));
+        write(&input, &file)?;
+        let url = format!("file://{}", file.display());
+        let mut chromium = Chromium::start()?;
+        chromium.open(&url)?;
+        let shown = chromium.wait("the report", |shown| is_open(shown, devices))?;
+        ensure!(number(&shown, "/peak") > 0.0, "{}: no peak", input.display());
+        let name = input.file_name().unwrap_or_default().to_string_lossy().replace('.', "-");
+        place.picture(&mut chromium, &format!("report-{name}"))?;
+        clean(&mut chromium, &url)?;
+    }
+    Ok(())
+}
+
+fn write(input: &Path, file: &Path) -> anyhow::Result<()> {
+    run(vramscope().arg("report").arg(input).arg("-o").arg(file))?;
+    eprintln!("{}: {} bytes", file.display(), fs::metadata(file)?.len());
+    Ok(())
+}
