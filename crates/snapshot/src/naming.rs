@@ -51,6 +51,11 @@ impl Name {
     pub fn key(&self) -> (&str, Option<u64>, bool, Option<(RankKind, u64)>) {
         (&self.group, self.step, self.oom, self.rank)
     }
+
+    /// The rank in words: `rank 3`; empty if there is none.
+    pub fn rank_text(&self) -> String {
+        self.rank.map_or_else(String::new, |(kind, number)| format!("{} {number}", kind.label()))
+    }
 }
 
 /// Reads a path, relative to the folder that was opened, with `/` between its parts.

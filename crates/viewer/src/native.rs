@@ -243,9 +243,8 @@ fn read_one(
 
 /// An opened file as the engine takes it.
 pub fn ready(opened: Opened) -> OpenFile {
-    let rank =
-        opened.name.rank.map_or_else(String::new, |(kind, number)| format!("{} {number}", kind.label()));
     let name = opened.path.display().to_string();
+    let rank = opened.name.rank_text();
     OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
 }
 

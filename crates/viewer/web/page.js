@@ -220,6 +220,8 @@ globalThis.vramscope = {
   set_link(text) {
     if (!wanted) history.replaceState(null, "", "#" + text);
   },
+  // What is on the screen, as JSON; for tests.
+  shown: () => wasm_bindgen.shown(),
   describe(text) {
     element("canvas").setAttribute("aria-label", text);
   },
@@ -245,6 +247,8 @@ async function main() {
   if (inside.length > 0) {
     open(inside.map((script) => ({
       name: script.dataset.snapshot,
+      rank: script.dataset.rank,
+      role: script.dataset.role,
       text: script.textContent.trim(),
       bytes: Number(script.dataset.bytes),
     })));

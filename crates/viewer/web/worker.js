@@ -20,7 +20,7 @@ async function read({ id, name, blob, named }) {
     if (!wasm_bindgen.Worker.looks_like_snapshot(new Uint8Array(head))) throw null;
   }
   const start = performance.now();
-  worker.begin(name, blob.size, named, false);
+  worker.begin(name, blob.size, named);
   let next = blob.slice(0, CHUNK).arrayBuffer();
   for (let at = 0; at < blob.size; at += CHUNK) {
     const chunk = new Uint8Array(await next);
@@ -43,8 +43,8 @@ function* decoded(text) {
 }
 
 // What a report carries: Arrow IPC, packed with gzip, as base64.
-async function unpack({ id, name, text, bytes }) {
-  worker.begin(name, bytes, true, true);
+async function unpack({ id, name, rank, role, text, bytes }) {
+  worker.begin_arrow(name, rank, role, bytes);
   const pieces = [...decoded(text)];
   const stream = new Blob(pieces).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
   for (;;) {

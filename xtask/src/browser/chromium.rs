@@ -35,6 +35,7 @@ pub(crate) struct Chromium {
     pub(crate) requests: Vec<String>,
     /// Bytes that came over the network.
     pub(crate) received: f64,
+    is_loaded: bool,
     /// Events of the browser's own trace, and whether it has ended.
     trace: (Vec<Value>, bool),
     _profile: tempfile::TempDir,
@@ -80,6 +81,7 @@ impl Chromium {
             complaints: Vec::new(),
             requests: Vec::new(),
             received: 0.0,
+            is_loaded: false,
             trace: (Vec::new(), false),
             _profile: profile,
         };
@@ -164,6 +166,10 @@ impl Chromium {
             }
             "Network.loadingFinished" => {
                 self.received += params["encodedDataLength"].as_f64().unwrap_or_default();
+                return Ok(());
+            }
+            "Page.loadEventFired" => {
+                self.is_loaded = true;
                 return Ok(());
             }
             "Tracing.dataCollected" => {
@@ -304,8 +310,16 @@ impl Chromium {
 
 impl Browser for Chromium {
     fn open(&mut self, url: &str) -> anyhow::Result<()> {
+        self.is_loaded = false;
         let answer = self.call("Page.navigate", &json!({ "url": url }))?;
         ensure!(answer["errorText"].is_null(), "{url}: {}", answer["errorText"]);
+        let until = Instant::now() + PATIENCE;
+        while !self.is_loaded {
+            ensure!(Instant::now() < until, "{url} does not load");
+            thread::sleep(Duration::from_millis(20));
+            // What has happened comes with the answer to anything.
+            self.call("Page.getFrameTree", &json!({}))?;
+        }
         Ok(())
     }
 

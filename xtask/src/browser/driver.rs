@@ -25,8 +25,10 @@ pub(crate) trait Browser {
 
     /// What the viewer says that it shows; null before it has started.
     fn shown(&mut self) -> anyhow::Result<Value> {
-        let started = "document.body?.classList.contains('started') ? wasm_bindgen.shown() : ''";
-        let text = self.value(started)?;
+        // Firefox shows tests the page's own objects through a wrapper.
+        let page = "(window.wrappedJSObject ?? window)";
+        let started = "document.body?.classList.contains('started')";
+        let text = self.value(&format!("{started} ? {page}.vramscope.shown() : ''"))?;
         Ok(serde_json::from_str(text.as_str().unwrap_or_default()).unwrap_or_default())
     }
 

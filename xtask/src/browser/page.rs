@@ -59,7 +59,7 @@ pub(super) fn looks_around(place: &Place) -> anyhow::Result<()> {
     chromium.wait("the whole run", |shown| (wide(shown) - before).abs() < 1.0 && shown["at_rest"] == true)?;
 
     // An allocation and its stack.
-    let (x, y) = point(&shown, 0.7, 0.93);
+    let (x, y) = point(&shown, 0.78, 0.9);
     chromium.click(x, y)?;
     let selected = chromium.wait("a stack", has_stack)?;
     let stack = selected["stack"].to_string();
@@ -91,11 +91,13 @@ pub(super) fn link(place: &Place) -> anyhow::Result<()> {
     chromium.drop_files(&[&place.run])?;
     let shown = chromium.wait("four ranks", |shown| is_open(shown, 4))?;
     // Another rank, a part of it, an allocation, another view.
-    chromium.key("]")?;
-    chromium.key("]")?;
+    let mut rank = shown["current"].as_u64().unwrap_or_default();
+    while rank != 2 {
+        rank = (rank + 1) % 4;
+        chromium.key("]")?;
+        chromium.wait("another rank", |shown| shown["current"] == rank && shown["at_rest"] == true)?;
+    }
     let (x, y) = point(&shown, 0.4, 0.9);
-    let next = (shown["current"].as_u64().unwrap_or_default() + 2) % 4;
-    chromium.wait("another rank", |shown| shown["current"] == next && shown["at_rest"] == true)?;
     for _ in 0..4 {
         chromium.wheel(x, y, -120.0)?;
     }

@@ -1,6 +1,6 @@
 //! Whether the pixels of the timeline have the colours that the engine gives.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -30,28 +30,25 @@ impl Screen {
     }
 }
 
-/// Points that a bar of the side bar is high.
-const BAR: usize = 6;
+/// Points that a bar of the side bar is high, and its colour.
+const BAR: (usize, [u8; 3]) = (6, [72, 166, 224]);
 
-/// Whether the side bar has so many bars: stripes of one colour, one below the other.
+/// Whether the side bar has so many bars, one below the other.
 pub(crate) fn bars(screenshot: &[u8], shown: &Value, wanted: usize) -> anyhow::Result<()> {
     let screen = Screen::read(screenshot)?;
-    let stripes = |x: usize| {
-        let column: Vec<_> = (0..screen.height).map(|y| screen.at(x, y)).collect();
-        let mut counts: HashMap<_, usize> = HashMap::new();
-        for run in column.chunk_by(|a, b| a == b).filter(|run| run.len() == BAR) {
-            // Blue, as the bars are; the ground and the text are grey.
-            if let Some(Some([red, _, blue])) = run.first()
-                && *blue > red.saturating_add(50)
-            {
-                *counts.entry(run.first()).or_default() += 1;
-            }
-        }
-        counts.values().copied().max().unwrap_or_default()
+    let is_bar = |x: usize, y: usize| screen.at(x, y).is_some_and(|color| is_near(color, BAR.1));
+    let bars = |x: usize| {
+        let column: Vec<bool> = (0..screen.height).map(|y| is_bar(x, y)).collect();
+        column.chunk_by(|a, b| a == b).filter(|run| run.len() == BAR.0 && run.first() == Some(&true)).count()
     };
-    let most = (0..shown["plot"][0].as_f64().unwrap_or_default() as usize).map(stripes).max();
+    let most = (0..shown["plot"][0].as_f64().unwrap_or_default() as usize).map(bars).max();
     ensure!(most == Some(wanted), "{most:?} bars instead of {wanted}");
     Ok(())
+}
+
+/// The same colour but for dithering.
+fn is_near(a: [u8; 3], b: [u8; 3]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a.abs_diff(b) <= 3)
 }
 
 /// Different colours below the timeline.
@@ -96,20 +93,28 @@ pub(crate) fn compare(screenshot: &[u8], shown: &Value, files: &[Vec<u8>]) -> an
     let Some(Response::Tile(tile)) = session.answer(&request, &|| true) else { bail!("no picture") };
     let wanted = vramscope_viewer::paint(&tile, summary.events);
 
-    let (mut same, mut all, mut coloured) = (0, 0, 0);
+    // Pixels of the ground, and of allocations: how many there are, and how many are as they should be.
+    let mut counts = [[0_u32; 2]; 2];
     for x in (3..wanted.size[0].saturating_sub(3)).step_by(7) {
         for y in (3..wanted.size[1].saturating_sub(3)).step_by(5) {
             let color = wanted.pixels[y * wanted.size[0] + x];
             let color = [color.r(), color.g(), color.b()];
             let Some(got) = screen.at(left.round() as usize + x, top.round() as usize + y) else { continue };
-            all += 1;
-            same += usize::from(got.iter().zip(color).all(|(a, b)| a.abs_diff(b) <= 3));
-            coloured += usize::from(color.iter().max() != color.iter().min());
+            let spread = color.iter().max().zip(color.iter().min()).map_or(0, |(most, least)| most - least);
+            let count = &mut counts[usize::from(spread > 40)];
+            count[0] += 1;
+            count[1] += u32::from(is_near(got, color));
         }
     }
-    let share = same as f64 / f64::from(all.max(1));
-    eprintln!("pixels: {:.1} % of {all} have the engine's colour, {coloured} are coloured", share * 100.0);
-    ensure!(coloured > all as usize / 10, "there is nothing to compare");
-    ensure!(share >= LEAST_SAME, "only {:.1} % of the pixels are the engine's", share * 100.0);
+    for (what, [all, same]) in ["ground", "allocations"].iter().zip(counts) {
+        let share = f64::from(same) / f64::from(all.max(1));
+        eprintln!("pixels: {:.1} % of {all} of the {what} have the engine's colour", share * 100.0);
+        ensure!(all > 300, "there is nothing to compare");
+        ensure!(
+            share >= LEAST_SAME,
+            "only {:.1} % of the pixels of the {what} are the engine's",
+            share * 100.0
+        );
+    }
     Ok(())
 }

@@ -6,14 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::ensure;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::driver::Browser;
 use super::{Chromium, Place, clean, is_open, number, pixels, recordings, vramscope};
 use crate::process::{root, run};
 
 /// What `report` takes besides snapshots, each with its devices.
-const OTHER_INPUTS: [(&str, u64); 0] = [];
+const OTHER_INPUTS: [(&str, u64); 3] = [("kineto/t.json.xz", 1), ("kineto/mt.json.gz", 1), ("ascend", 2)];
 
 pub(super) fn check(place: &Place) -> anyhow::Result<()> {
     let file = place.work.path().join("report.html");
@@ -41,23 +41,17 @@ pub(super) fn check(place: &Place) -> anyhow::Result<()> {
     let pictures = "[...document.images].filter((image) => image.offsetHeight > 200 && image.naturalWidth > 1000).length";
     ensure!(chromium.value(pictures)? == 4, "not every rank has its picture");
 
+    let mut chromium = Chromium::start()?;
     for (input, devices) in OTHER_INPUTS {
-        let input = root().join("testdata").join(input);
-        let file = place
-            .work
-            .path()
-            .join(format!("{}.html", input.file_name().unwrap_or_default().to_string_lossy()));
-        write(&input, &file)?;
-        let url = format!("file://{}", file.display());
-        let mut chromium = Chromium::start()?;
-        chromium.open(&url)?;
-        let shown = chromium.wait("the report", |shown| is_open(shown, devices))?;
-        ensure!(number(&shown, "/peak") > 0.0, "{}: no peak", input.display());
-        let name = input.file_name().unwrap_or_default().to_string_lossy().replace('.', "-");
+        let name = input.replace(['/', '.'], "-");
+        let file = place.work.path().join(format!("{name}.html"));
+        write(&root().join("testdata/inputs").join(input), &file)?;
+        chromium.open(&format!("file://{}", file.display()))?;
+        let is_it = |shown: &Value| is_open(shown, devices) && number(shown, "/peak") > 0.0;
+        chromium.wait(input, is_it)?;
         place.picture(&mut chromium, &format!("report-{name}"))?;
-        clean(&mut chromium, &url)?;
     }
-    Ok(())
+    clean(&mut chromium, &format!("file://{}", place.work.path().display()))
 }
 
 fn write(input: &Path, file: &Path) -> anyhow::Result<()> {

@@ -11,13 +11,14 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use vramscope_engine::{Session, Source};
+use vramscope_analysis::units::bytes as bytes_text;
+use vramscope_engine::{Request, Response, Session, Source};
 use vramscope_snapshot::ipc;
 
 use crate::args::{CacheArgs, FileArgs};
 use crate::filter::FilterArgs;
 use crate::site::Site;
-use crate::{many, output, summary};
+use crate::{many, output, summary, text};
 
 /// One HTML file with everything in it: the viewer, the data, a summary and a picture
 ///
@@ -48,9 +49,14 @@ const PICTURE: (u32, u32) = (1400, 420);
 struct Part {
     name: String,
     bytes: u64,
+    /// `rank 3`; a profile has it inside, not in its path.
+    rank: String,
+    /// What the process was for, where that is known.
+    role: Option<String>,
     /// Arrow IPC, packed with gzip.
     data: Vec<u8>,
-    pictures: Vec<Vec<u8>>,
+    /// The timeline of each device, and what it shows.
+    pictures: Vec<(Vec<u8>, String)>,
     summary: summary::File,
 }
 
@@ -65,13 +71,20 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         ipc::encode(&opened.snapshot, &mut packer)?;
         let data = packer.finish()?;
         let name = opened.path.display().to_string();
-        let bytes = opened.bytes;
+        let (bytes, rank, role) = (opened.bytes, opened.name.rank_text(), opened.name.role.clone());
         let mut session = Session::default();
         let sources = session.add(vramscope_viewer::ready(opened.again()));
-        let picture = |of: Source| vramscope_viewer::poster(&session, of, PICTURE);
+        let picture = |of: Source| {
+            let Some(Response::Summary(shown)) = session.answer(&Request::Summary(of), &|| true) else {
+                return None;
+            };
+            let (peak, events) = (bytes_text(shown.peaks[0].0), text::plural(shown.events as usize, "event"));
+            let caption = format!("{} · requested bytes over {events}, {peak} at most", shown.device);
+            Some((vramscope_viewer::poster(&session, of, PICTURE)?, caption))
+        };
         let pictures = sources.into_iter().filter_map(picture).collect();
         let summary = summary::File::new(opened, filter)?;
-        Ok(Part { name, bytes, data, pictures, summary })
+        Ok(Part { name, bytes, rank, role, data, pictures, summary })
     })?;
     output::write_to(&args.file, out, |out| {
         let data = body(&read.values, &site)?;
@@ -87,11 +100,12 @@ fn body(parts: &[Part], site: &Site) -> anyhow::Result<String> {
         let mut text = Vec::new();
         summary::print(std::slice::from_ref(&part.summary), false, &mut text)?;
         let name = escape(&part.name);
-        for picture in &part.pictures {
-            let picture = BASE64_STANDARD.encode(picture);
+        body += &format!("<h2>{name}</h2>\n");
+        for (picture, caption) in &part.pictures {
+            let (picture, caption) = (BASE64_STANDARD.encode(picture), escape(caption));
             body += &format!(
-                "<img alt=\"Memory timeline of {name}: requested bytes over events\" \
-                 src=\"data:image/png;base64,{picture}\">\n"
+                "<figure><img alt=\"Memory timeline of {name}\" src=\"data:image/png;base64,{picture}\">\
+                 <figcaption>{caption}</figcaption></figure>\n"
             );
         }
         body += &format!("<pre>{}</pre>\n", escape(&String::from_utf8_lossy(&text)));
@@ -99,10 +113,12 @@ fn body(parts: &[Part], site: &Site) -> anyhow::Result<String> {
     body += "</main>\n";
     let module = BASE64_STANDARD.encode(&site.module);
     body += &format!("<script id=\"module\" type=\"text/plain\">{module}</script>\n");
-    for Part { name, bytes, data, .. } in parts {
+    for Part { name, bytes, rank, role, data, .. } in parts {
+        let role = role.as_ref().map_or_else(String::new, |role| format!(" data-role=\"{}\"", escape(role)));
         let (name, data) = (escape(name), BASE64_STANDARD.encode(data));
         body += &format!(
-            "<script type=\"text/plain\" data-snapshot=\"{name}\" data-bytes=\"{bytes}\">{data}</script>\n"
+            "<script type=\"text/plain\" data-snapshot=\"{name}\" data-bytes=\"{bytes}\" data-rank=\"{rank}\"{role}>\
+             {data}</script>\n"
         );
     }
     Ok(body)

@@ -37,13 +37,22 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             let done =
                 Rect::from_min_size(pos2(rect.left(), rect.bottom() - 3.0), vec2(rect.width() * share, 2.0));
             ui.painter().rect_filled(done, 1.0, palette.accent);
-            ui.painter_at(rect).text(
+            let amount = format!("{} of {}", bytes(reading.done as i64), bytes(reading.total as i64));
+            let amount = ui.painter().layout_no_wrap(amount, theme::tick(), palette.dim);
+            let right = rect.right() - amount.size().x - 2.0;
+            let middle = rect.center().y - amount.size().y / 2.0;
+            ui.painter().galley(pos2(right, middle), amount, palette.dim);
+            let name = reading.name.rsplit(['/', '\\']).next().unwrap_or(&reading.name);
+            ui.painter_at(rect.with_max_x(right - 6.0)).text(
                 rect.left_center(),
                 Align2::LEFT_CENTER,
-                &reading.name,
+                name,
                 theme::small(),
                 palette.dim,
             );
+        }
+        if !app.reading.is_empty() && ui.small_button("Cancel").clicked() {
+            app.desk.host.cancel();
         }
         for (name, message) in &app.failed {
             ui.label(RichText::new(name).font(theme::mono()).color(palette.danger)).on_hover_text(message);

@@ -141,7 +141,13 @@ struct Page {
 
 impl eframe::App for Page {
     fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
-        if let Some(link) = INBOX.with_borrow_mut(|inbox| inbox.link.take()) {
+        // A link may mean any device; it waits until each is known.
+        let is_known = self.app.devices.iter().all(|device| device.summary.is_some());
+        let link = INBOX.with_borrow_mut(|inbox| {
+            let is_told = is_known && inbox.opened.is_empty() && inbox.news.is_empty();
+            if is_told { inbox.link.take() } else { None }
+        });
+        if let Some(link) = link {
             self.app.follow(&link);
             self.link = link;
         } else if !self.link.is_empty() && self.app.is_new() {
@@ -156,7 +162,11 @@ impl eframe::App for Page {
 impl Page {
     /// Keeps what is shown in the address of the page, once it is still.
     fn remember(&mut self, ctx: &egui::Context) {
-        let Some(now) = self.app.link().filter(|now| *now != self.link) else {
+        let is_followed = INBOX.with_borrow(|inbox| inbox.link.is_none());
+        if !is_followed {
+            ctx.request_repaint();
+        }
+        let Some(now) = self.app.link().filter(|now| is_followed && *now != self.link) else {
             self.still_since = self.app.now;
             return;
         };

@@ -15,6 +15,8 @@ enum Source {
 
 struct Reading {
     name: String,
+    rank: String,
+    role: Option<String>,
     source: Source,
     bytes: u64,
     /// Whether it must be a snapshot.
@@ -56,14 +58,17 @@ impl Worker {
         looks_like_snapshot(head)
     }
 
-    /// Begins a file; `arrow` says that it is what a report carries.
-    pub fn begin(&mut self, name: String, bytes: f64, named: bool, arrow: bool) {
-        let source = if arrow {
-            Source::Arrow(Vec::new())
-        } else {
-            Source::File(Box::new(Reader::new().expect_len(bytes as u64)))
-        };
-        self.reading = Some(Reading { name, source, bytes: bytes as u64, named });
+    /// Begins a file.
+    pub fn begin(&mut self, name: String, bytes: f64, named: bool) {
+        let (rank, role) = (naming::name(&name).rank_text(), None);
+        let source = Source::File(Box::new(Reader::new().expect_len(bytes as u64)));
+        self.reading = Some(Reading { name, rank, role, source, bytes: bytes as u64, named });
+    }
+
+    /// Begins what a report carries, which says what the rank is and what it was for.
+    pub fn begin_arrow(&mut self, name: String, rank: String, role: Option<String>, bytes: f64) {
+        let source = Source::Arrow(Vec::new());
+        self.reading = Some(Reading { name, rank, role, source, bytes: bytes as u64, named: true });
     }
 
     /// The next bytes of the file.
@@ -85,15 +90,15 @@ impl Worker {
 
     /// Adds the file to the session, and says how many devices it has.
     pub fn finish(&mut self) -> Result<u32, JsValue> {
-        let Some(Reading { name, source, bytes, named }) = self.reading.take() else { return Ok(0) };
+        let Some(Reading { name, rank, role, source, bytes, named }) = self.reading.take() else {
+            return Ok(0);
+        };
         let snapshot: Snapshot = match source {
             Source::File(reader) => reader.finish().map_err(|error| refuse(&error, named))?,
             Source::Arrow(bytes) => ipc::decode(&*bytes).map_err(|error| error.to_string())?,
         };
-        let rank = naming::name(&name).rank;
-        let rank = rank.map_or_else(String::new, |(kind, number)| format!("{} {number}", kind.label()));
         let replays = Replay::all(&snapshot);
-        Ok(self.session.add(OpenFile::new(name, rank, bytes, snapshot, replays)).len() as u32)
+        Ok(self.session.add(OpenFile::new(name, rank, bytes, snapshot, replays).with_role(role)).len() as u32)
     }
 
     /// Answers a question.
