@@ -20,6 +20,7 @@ pub(super) fn redact(mut opened: Opened) -> Opened {
         None => "snapshot".to_owned(),
     });
     opened.name.group.clear();
+    opened.name.role = None;
     let mut snapshot = Snapshot::clone(&opened.snapshot);
     snapshot.strings = strings(&snapshot);
     // Names of keys that nobody knows may be anybody's.
