@@ -3,6 +3,11 @@
 
 // Large enough that fetching costs little, small enough that a question does not wait long.
 const CHUNK = 4 << 20;
+// Chunks that are fetched while one is parsed.
+const AHEAD = 3;
+// Milliseconds between two words about progress: each one has the page drawn anew, which takes a core from reading
+// where there is no graphics processor.
+const PROGRESS = 200;
 let worker = null;
 let memory = null;
 let cancelled = false;
@@ -21,16 +26,27 @@ async function read({ id, name, blob, named }) {
   }
   const start = performance.now();
   worker.begin(name, blob.size, named);
-  let next = blob.slice(0, CHUNK).arrayBuffer();
+  let parsing = 0;
+  let told = start;
+  const chunks = [];
+  let fetched = 0;
   for (let at = 0; at < blob.size; at += CHUNK) {
-    const chunk = new Uint8Array(await next);
-    // The next chunk is fetched while this one is parsed.
-    next = blob.slice(at + CHUNK, at + 2 * CHUNK).arrayBuffer();
+    for (; fetched <= at + AHEAD * CHUNK && fetched < blob.size; fetched += CHUNK) {
+      chunks.push(blob.slice(fetched, fetched + CHUNK).arrayBuffer());
+    }
+    const chunk = new Uint8Array(await chunks.shift());
     if (cancelled) return worker.stop();
+    const before = performance.now();
     worker.feed(chunk);
-    postMessage({ id, done: Math.min(at + CHUNK, blob.size) });
+    const now = performance.now();
+    parsing += now - before;
+    if (now - told > PROGRESS) {
+      postMessage({ id, done: Math.min(at + CHUNK, blob.size) });
+      told = now;
+    }
   }
   performance.measure("read", { start });
+  performance.measure("parse", { start, duration: parsing });
   postMessage({ id, devices: worker.finish() });
   performance.measure("open", { start });
 }

@@ -18,7 +18,9 @@ struct Row {
     /// From the drop to the first picture, and to the sharp one.
     picture: Duration,
     sharp: Duration,
-    /// Reading, and reading with replay and indices, in the worker.
+    /// Parsing alone, reading with waiting for the browser's chunks, and reading with replay and indices, in the
+    /// worker.
+    parse: f64,
     read: f64,
     open: f64,
     /// The longest tasks of the page while opening, and while looking around: processor and clock, in ms.
@@ -51,7 +53,8 @@ pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<()> {
                 native / here
             );
         };
-        speed("reading in a worker", row.read, read);
+        speed("parsing in a worker", row.parse, read);
+        speed("parsing and waiting for chunks", row.read, read);
         speed("reading, replay, indices", row.open, open);
         let task = |what: &str, (processor, clock): (f64, f64)| {
             println!(
@@ -115,15 +118,16 @@ fn measure(file: &Path) -> anyhow::Result<Row> {
 
     let (heap, mut wasm) = (chromium.heap()? / 1e6, number(&chromium.shown()?, "/memory") / 1e6);
     let took = |name: &str| format!("performance.getEntriesByName('{name}').at(-1)?.duration ?? 0");
-    let (mut read, mut open) = (0.0_f64, 0.0_f64);
+    let (mut parse, mut read, mut open) = (0.0_f64, 0.0_f64, 0.0_f64);
     for worker in chromium.workers() {
         let mut value = |expression: &str| -> anyhow::Result<f64> {
             Ok(chromium.value_in(&worker, expression)?.as_f64().unwrap_or_default())
         };
+        parse = parse.max(value(&took("parse"))? / 1e3);
         read = read.max(value(&took("read"))? / 1e3);
         open = open.max(value(&took("open"))? / 1e3);
         wasm += value("memory?.buffer.byteLength ?? 0")? / 1e6;
     }
     let browser = chromium.memory() / 1e6;
-    Ok(Row { start, picture, sharp, read, open, opening, moving, frames, heap, wasm, browser })
+    Ok(Row { start, picture, sharp, parse, read, open, opening, moving, frames, heap, wasm, browser })
 }

@@ -57,7 +57,8 @@ impl Direct {
         let snapshot = reader.finish().unwrap();
         let replays = Replay::all(&snapshot);
         let file = OpenFile::new(format!("{name}.pickle"), rank, bytes.len() as u64, snapshot, replays);
-        self.add_file(name, file);
+        // As ranks are often kept: a folder each.
+        self.add_file(&format!("{}/{name}", rank.replace(' ', "")), file);
     }
 
     fn add_file(&mut self, name: &str, file: OpenFile) {

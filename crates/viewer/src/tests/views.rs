@@ -178,12 +178,12 @@ fn a_search_finds_lines_and_dims_the_rest() {
 
 #[test]
 fn ranks_are_listed_and_chosen() {
-    let mut harness = window(&[("expandable", "rank 0"), ("oom", "rank 1")]);
+    let mut harness = window(&[("oom", "rank 0"), ("expandable", "rank 1")]);
     assert_eq!(harness.state().devices.len(), 2);
     key(&mut harness, Key::CloseBracket);
     assert_eq!(harness.state().current, 1);
     let (_, summary) = harness.state().device().unwrap();
-    assert_eq!(summary.peaks[0].0, replay("oom").peak(Counter::Requested).bytes);
+    assert_eq!(summary.peaks[0].0, replay("expandable").peak(Counter::Requested).bytes);
 }
 
 #[test]
