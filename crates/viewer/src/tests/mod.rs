@@ -57,8 +57,9 @@ impl Direct {
         let snapshot = reader.finish().unwrap();
         let replays = Replay::all(&snapshot);
         let file = OpenFile::new(format!("{name}.pickle"), rank, bytes.len() as u64, snapshot, replays);
-        // As ranks are often kept: a folder each.
-        self.add_file(&format!("{}/{name}", rank.replace(' ', "")), file);
+        // Ranks are found as the files of one run.
+        let path = if rank.is_empty() { name.to_owned() } else { rank.replace(' ', "") };
+        self.add_file(&path, file);
     }
 
     fn add_file(&mut self, name: &str, file: OpenFile) {
