@@ -1,5 +1,9 @@
-//! The memory of well-known devices.
+//! How much a device has: by its name, by what a file tells.
 
+use vramscope_snapshot::Snapshot;
+
+use crate::allocations::Moment;
+use crate::replay::Replay;
 use crate::units::parse_bytes;
 
 /// What the driver reports as total memory, in MiB.
@@ -36,6 +40,31 @@ pub fn capacity(text: &str) -> Result<u64, String> {
         let names: Vec<_> = DEVICES.iter().map(|(name, _)| *name).collect();
         format!("{error}; or one of {}", names.join(", "))
     })
+}
+
+/// The most that a process could hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Bytes.
+    pub bytes: i64,
+    /// Whether it is a limit that the program set; it is below `bytes` then.
+    pub is_limit: bool,
+}
+
+impl Capacity {
+    /// What a file tells: a profile names the device, and a failed allocation says what the driver had left.
+    pub fn of(snapshot: &Snapshot, replay: &Replay) -> Option<Self> {
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        if let Some((_, bytes)) = snapshot.capacities.iter().find(|(device, _)| *device == replay.device()) {
+            return Some(Self { bytes: signed(*bytes), is_limit: false });
+        }
+        let oom = replay.ooms().last()?;
+        let reserved = replay.counters(Moment::after(oom.event)).reserved;
+        // With room on the device, a limit was in force: somewhere below what would have been reserved.
+        let is_limit = oom.device_free >= oom.requested;
+        let more = if is_limit { oom.requested } else { oom.device_free };
+        Some(Self { bytes: reserved.saturating_add(signed(more)), is_limit })
+    }
 }
 
 #[cfg(test)]

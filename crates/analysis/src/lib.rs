@@ -53,7 +53,7 @@ mod walk;
 mod weights;
 
 pub use allocations::{AllocIdx, Allocation, Allocations, Moment};
-pub use capacity::capacity;
+pub use capacity::{Capacity, capacity};
 pub use compare::{Change, Line, Sum, by_line, by_stack, changes};
 pub use counters::{Counter, Counters};
 pub use difftree::{DiffNode, DiffTree, lay_over};

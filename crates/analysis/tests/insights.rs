@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Amount, Counter, Finding, Kind, Moment, RankDigest, Replay, Severity, Status, compare_ranks,
+    Amount, Capacity, Counter, Finding, Kind, Moment, RankDigest, Replay, Severity, Status, compare_ranks,
     fragmentation, insights, largest_fit, moment_at_time, pending, phases, pinned, rank_insights, spans,
     units,
 };
@@ -190,6 +190,20 @@ fn an_error_for_want_of_bytes_is_lack() {
     assert!(found[0].what.contains("48.0 MiB too little"), "{}", found[0].what);
     // A hole of 12 MiB is larger than 4 MiB on the device.
     assert_eq!(evidence(&found[0], "largest request that would have fitted"), Amount::Bytes(12 * MIB));
+}
+
+#[test]
+fn a_failed_allocation_tells_what_the_process_could_hold() {
+    // A segment of 20 MiB and 4 MiB left on the device.
+    let (snapshot, replay) = trace(&[("alloc", 0, 8 * MIB), ("oom", 4 * MIB, 64 * MIB)]);
+    let told = Capacity::of(&snapshot, &replay).unwrap();
+    assert_eq!((told.bytes, told.is_limit), (24 << 20, false));
+    // With 100 MiB left, 64 MiB can only have failed because of a limit below 20 + 64.
+    let (snapshot, replay) = trace(&[("alloc", 0, 8 * MIB), ("oom", 100 * MIB, 64 * MIB)]);
+    let told = Capacity::of(&snapshot, &replay).unwrap();
+    assert_eq!((told.bytes, told.is_limit), (84 << 20, true));
+    let (snapshot, replay) = trace(&[("alloc", 0, 8 * MIB)]);
+    assert_eq!(Capacity::of(&snapshot, &replay), None);
 }
 
 #[test]

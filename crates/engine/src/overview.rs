@@ -1,7 +1,9 @@
 //! A device at first sight, and a moment at a glance.
 
 use vramscope_analysis::units::{bytes, count};
-use vramscope_analysis::{Amount, Counter, Finding, Moment, RankDigest, Status, compare_ranks, gap};
+use vramscope_analysis::{
+    Amount, Capacity, Counter, Finding, Moment, RankDigest, Status, compare_ranks, gap,
+};
 use vramscope_snapshot::{Action, DeviceId, PoolId};
 
 use crate::answers::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary, Told};
@@ -45,11 +47,9 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             DeviceId::HOST => "host".into(),
             DeviceId(number) => format!("cuda:{number}"),
         },
-        capacity: snapshot
-            .capacities
-            .iter()
-            .find(|(device, _)| *device == replay.device())
-            .map(|(_, bytes)| *bytes),
+        capacity: Capacity::of(snapshot, replay)
+            .filter(|capacity| !capacity.is_limit)
+            .and_then(|capacity| u64::try_from(capacity.bytes).ok()),
         file_bytes: file.bytes,
         format: snapshot.format.clone(),
         events: replay.end().0,

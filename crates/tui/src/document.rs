@@ -5,7 +5,9 @@ use std::sync::Arc;
 use vramscope_analysis::categories::{Categories, Rules, classify};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::shapes::Shapes;
-use vramscope_analysis::{Counter, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans, text};
+use vramscope_analysis::{
+    Capacity, Counter, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans, text,
+};
 use vramscope_files::Opened;
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, FrameId, Snapshot, StackId};
 
@@ -26,14 +28,6 @@ pub(crate) struct Mark {
     pub(crate) kind: MarkKind,
 }
 
-/// The most that a process could hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Capacity {
-    pub(crate) bytes: i64,
-    /// Whether it is a limit that the program set; it is below `bytes` then.
-    pub(crate) is_limit: bool,
-}
-
 /// The indices of one device.
 #[derive(Debug)]
 pub(crate) struct Device {
@@ -47,7 +41,7 @@ pub(crate) struct Device {
     /// Private pools over time.
     pub(crate) pools: Pools,
     pub(crate) categories: Categories,
-    /// The most that this process could hold, where a failed allocation tells.
+    /// The most that this process could hold, where the file tells.
     pub(crate) capacity: Option<Capacity>,
 }
 
@@ -136,13 +130,6 @@ impl Device {
             .iter()
             .enumerate()
             .filter_map(|(row, &action)| Some(Mark { at: Moment(row as u32 + 1), kind: kind(action)? }));
-        let capacity = replay.ooms().last().map(|oom| {
-            let reserved = replay.counters(Moment::after(oom.event)).reserved;
-            // With room on the device, a limit was in force: somewhere below what would have been reserved.
-            let is_limit = oom.device_free >= oom.requested;
-            let more = if is_limit { oom.requested } else { oom.device_free };
-            Capacity { bytes: reserved.saturating_add(i64::try_from(more).unwrap_or(i64::MAX)), is_limit }
-        });
         Self {
             times: Times::new(events),
             lanes,
@@ -150,7 +137,7 @@ impl Device {
             insights: insights(snapshot, replay, &spans),
             pools: Pools::private(snapshot, replay),
             categories: classify(replay, snapshot, &Rules::default()),
-            capacity,
+            capacity: Capacity::of(snapshot, replay),
             spans,
         }
     }
