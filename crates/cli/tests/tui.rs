@@ -140,7 +140,8 @@ fn load_timeline_detail_search_resize_quit() {
     tty.type_keys("\x1b").until("the prompt to close", |text| !text.contains("nothing found"));
     tty.type_keys("/activations\r").shows("match 1 of").shows("activations.py:103 forward");
     tty.resize(160, 45).shows("stack, innermost first").shows("match 1 of");
-    tty.resize(40, 10).shows("activations");
+    // The line that was found is the last one; the footer has room for four keys.
+    tty.resize(40, 10).shows("/ search  ? help  q back").shows("430 MiB 10.5%");
     tty.resize(100, 30).shows("match 1 of");
     tty.type_keys("4").shows("what pins it");
     tty.type_keys("?").shows("Esc or ? closes").type_keys("?");
