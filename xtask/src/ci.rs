@@ -3,6 +3,9 @@
 use crate::process::{self, cargo, works};
 use crate::{browser, tables, web, window};
 
+/// It has no tests, and would be built a second time with all that it needs.
+const WITHOUT_XTASK: [&str; 2] = ["--exclude", "xtask"];
+
 /// Fails on unformatted code, on any warning, on a failing test, if other tools read the exported
 /// tables differently, if the window does not draw, if the portable crates do not build for the browser, and if
 /// the page does not work in Chromium and Firefox.
@@ -21,9 +24,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
     ]))?;
     // Nextest gives each test a process of its own and stops one that hangs.
     if works(&mut cargo(&["nextest", "--version"])) {
-        process::run(&mut cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))?;
+        let mut nextest = cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]);
+        process::run(nextest.args(WITHOUT_XTASK))?;
     } else {
-        process::run(&mut cargo(&["test", "--workspace", "--locked", "--lib", "--bins", "--tests"]))?;
+        let mut test = cargo(&["test", "--workspace", "--locked", "--lib", "--bins", "--tests"]);
+        process::run(test.args(WITHOUT_XTASK))?;
     }
     process::run(&mut cargo(&["test", "--workspace", "--locked", "--doc"]))?;
     process::run(

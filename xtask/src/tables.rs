@@ -31,8 +31,8 @@ assert max(csv, want['start']['requested']) == want['peak']['requested']['bytes'
 /// Exports recordings and asks DuckDB and polars for their peaks.
 pub(crate) fn check() -> anyhow::Result<()> {
     let python = python()?;
-    run(&mut cargo(&["build", "--release", "--locked", "--package", "vramscope"]))?;
-    let vramscope = root().join("target/release/vramscope");
+    run(&mut cargo(&["build", "--locked", "--package", "vramscope"]))?;
+    let vramscope = root().join("target/debug/vramscope");
     for recording in RECORDINGS {
         let path = root().join(format!("testdata/recordings/{recording}.pickle.xz"));
         let folder = tempfile::tempdir()?;
