@@ -1,22 +1,13 @@
 //! Questions and answers on a real recording.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use std::io::Read;
-use std::path::PathBuf;
+mod common;
 
 use vramscope_analysis::{AllocIdx, Counter, Moment, Replay};
 use vramscope_engine::*;
-use vramscope_snapshot::{DeviceId, Reader, Snapshot};
+use vramscope_snapshot::DeviceId;
 
-fn read(name: &str) -> Snapshot {
-    let path =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/recordings/{name}.pickle.xz"));
-    let mut bytes = Vec::new();
-    lzma_rust2::XzReader::new(std::fs::File::open(path).unwrap(), false).read_to_end(&mut bytes).unwrap();
-    let mut reader = Reader::new();
-    reader.feed(&bytes).unwrap();
-    reader.finish().unwrap()
-}
+use common::read;
 
 fn session() -> (Session, Source, Replay) {
     let snapshot = read("oom");

@@ -1,23 +1,15 @@
 //! Messages as bytes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use std::io::Read;
-use std::path::PathBuf;
+mod common;
 
 use vramscope_analysis::Replay;
 use vramscope_engine::*;
-use vramscope_snapshot::Reader;
 
 fn add(session: &mut Session, name: &str) -> Source {
-    let path =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/recordings/{name}.pickle.xz"));
-    let mut bytes = Vec::new();
-    lzma_rust2::XzReader::new(std::fs::File::open(path).unwrap(), false).read_to_end(&mut bytes).unwrap();
-    let mut reader = Reader::new();
-    reader.feed(&bytes).unwrap();
-    let snapshot = reader.finish().unwrap();
+    let snapshot = common::read(name);
     let replays = Replay::all(&snapshot);
-    session.add(OpenFile::new(name, "", bytes.len() as u64, snapshot, replays))[0]
+    session.add(OpenFile::new(name, "", 1, snapshot, replays))[0]
 }
 
 fn ask(session: &Session, request: &Request) -> Response {

@@ -13,6 +13,31 @@ use vramscope_snapshot::{Snapshot, StrId, StringTable};
 /// Folders of libraries: what follows is the same on every machine.
 const LIBRARIES: [&str; 3] = ["site-packages/", "dist-packages/", "/lib/python3"];
 
+/// Folders in the sources of PyTorch, and of the system's libraries.
+const PUBLIC_FOLDERS: [&str; 7] =
+    ["aten/src/", "/c10/", "torch/csrc/", "/pytorch/third_party/", "/usr/lib/", "/usr/include/", "libc.so"];
+
+/// How operators and functions of PyTorch, Python and the C++ runtime begin.
+const PUBLIC_NAMES: [&str; 17] = [
+    "aten::",
+    "at::",
+    "c10::",
+    "c10d::",
+    "cann::",
+    "npu::",
+    "prims::",
+    "torch::",
+    "autograd::",
+    "std::",
+    "pybind11::",
+    "_Py",
+    "Py",
+    "__libc",
+    "_start",
+    "clone",
+    "void at::",
+];
+
 /// A file with the names left out.
 pub(super) fn redact(mut opened: Opened) -> Opened {
     opened.path = PathBuf::from(match opened.name.rank {
@@ -22,6 +47,7 @@ pub(super) fn redact(mut opened: Opened) -> Opened {
     opened.name.group.clear();
     opened.name.role = None;
     let mut snapshot = Snapshot::clone(&opened.snapshot);
+    snapshot.role = None;
     snapshot.strings = strings(&snapshot);
     // Names of keys that nobody knows may be anybody's.
     snapshot.unknown_keys.clear();
@@ -35,14 +61,16 @@ fn library(path: &str) -> Option<&str> {
     if let Some(at) = LIBRARIES.iter().find_map(|mark| from(mark)) {
         return path.get(at..);
     }
-    // C++ of PyTorch and of the system: the folder is that of whoever built it.
-    let is_source =
-        [".cpp", ".cc", ".cu", ".h", ".hpp", ".cuh", ".c", ".S"].iter().any(|end| path.ends_with(end));
-    let is_object = path.contains(".so");
-    if is_source || is_object {
+    // C++ of PyTorch and of the system: the folder is that of whoever built it. Extensions are the program's own.
+    if PUBLIC_FOLDERS.iter().any(|folder| path.contains(folder)) && !path.ends_with(".py") {
         return path.rsplit('/').next();
     }
-    (path == "??" || path.is_empty()).then_some(path)
+    None
+}
+
+/// Whether a function without a file is an operator, or PyTorch's, Python's or the system's.
+fn is_public(function: &str) -> bool {
+    PUBLIC_NAMES.iter().any(|known| function.starts_with(known))
 }
 
 fn strings(snapshot: &Snapshot) -> StringTable {
@@ -55,15 +83,17 @@ fn strings(snapshot: &Snapshot) -> StringTable {
     };
     for stack in snapshot.stacks.ids() {
         for frame in snapshot.frames(stack) {
-            match library(snapshot.text(frame.file)) {
-                Some(rest) => {
-                    kept.insert(frame.file, rest.to_owned());
-                    kept.insert(frame.name, snapshot.text(frame.name).to_owned());
-                }
-                None => {
-                    own.entry(frame.file).or_insert_with(|| next("file", ".py"));
-                    own.entry(frame.name).or_insert_with(|| next("function", ""));
-                }
+            let (file, name) = (snapshot.text(frame.file), snapshot.text(frame.name));
+            let without_file = file.is_empty() || file == "??";
+            let rest = if without_file { Some(file) } else { library(file) };
+            match rest {
+                Some(rest) => kept.insert(frame.file, rest.to_owned()),
+                None => Some(own.entry(frame.file).or_insert_with(|| next("file", ".py")).clone()),
+            };
+            if rest.is_some() && (!without_file || is_public(name)) {
+                kept.insert(frame.name, name.to_owned());
+            } else {
+                own.entry(frame.name).or_insert_with(|| next("function", ""));
             }
         }
     }
@@ -86,8 +116,13 @@ fn strings(snapshot: &Snapshot) -> StringTable {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use super::library;
+    use std::path::Path;
+
+    use vramscope_snapshot::ipc;
+
+    use super::{is_public, library, redact};
 
     #[test]
     fn paths_of_libraries_begin_at_the_library() {
@@ -99,6 +134,25 @@ mod tests {
             Some("CUDACachingAllocator.cpp")
         );
         assert_eq!(library("/home/ann/secret/train.py"), None);
-        assert_eq!(library("??"), Some("??"));
+        // Kernels of the program's own say as much as its Python.
+        assert_eq!(library("/home/ann/secret/fused_kernel.cu"), None);
+        assert_eq!(library("/home/ann/secret/build/secret_ext.cpython-312.so"), None);
+    }
+
+    #[test]
+    fn operators_stay_and_modules_go() {
+        assert!(is_public("aten::matmul") && is_public("c10::cuda::CUDACachingAllocator::malloc"));
+        assert!(!is_public("nn.Module: SecretModel_0") && !is_public("secret::launch()") && !is_public(""));
+    }
+
+    #[test]
+    fn a_profile_says_no_role() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inputs/ascend");
+        let (inputs, _) = vramscope_files::find(&[folder]);
+        let opened = vramscope_files::open(&inputs[0], None, &()).unwrap();
+        assert_eq!(opened.snapshot.role.as_deref().or(opened.name.role.as_deref()), Some("actor_update"));
+        let mut bytes = Vec::new();
+        ipc::encode(&redact(opened).snapshot, &mut bytes).unwrap();
+        assert!(!bytes.windows(12).any(|part| part == b"actor_update"));
     }
 }
