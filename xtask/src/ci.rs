@@ -1,7 +1,7 @@
 //! The gate.
 
 use crate::process::{self, cargo, works};
-use crate::{browser, tables, web, window};
+use crate::{browser, tables, wasm, web, window};
 
 /// It has no tests, and would be built a second time with all that it needs.
 const WITHOUT_XTASK: [&str; 2] = ["--exclude", "xtask"];
@@ -22,6 +22,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         "--deny",
         "warnings",
     ]))?;
+    wasm::lint()?;
     // Nextest gives each test a process of its own and stops one that hangs.
     if works(&mut cargo(&["nextest", "--version"])) {
         let mut nextest = cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]);

@@ -24,6 +24,15 @@ pub(crate) fn check() -> anyhow::Result<()> {
     run(&mut command)
 }
 
+/// Clippy on what only the browser compiles. Debian's toolchain has none; rustup's does.
+pub(crate) fn lint() -> anyhow::Result<()> {
+    let mut command = cargo_for_wasm("clippy")?;
+    if !has_target() {
+        return Ok(());
+    }
+    run(command.args(["--package", "vramscope-viewer", "--", "--deny", "warnings"]))
+}
+
 /// Cargo set up to build for wasm32, up to the subcommand.
 pub(crate) fn cargo_for_wasm(subcommand: &str) -> anyhow::Result<Command> {
     if has_target() || works(Command::new("rustup").args(["target", "add", TARGET])) && has_target() {

@@ -1,5 +1,7 @@
 //! Colours that mean the same on every surface.
 
+use std::sync::LazyLock;
+
 /// A calm colour that is always the same for a name: even lightness and chroma, the hue from the name.
 pub fn of(name: &str) -> [u8; 3] {
     let hash = number(name);
@@ -13,7 +15,8 @@ pub fn number(name: &str) -> u32 {
 
 /// An OKLCH colour as the red, green and blue that every program understands.
 pub fn oklch(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
-    let (a, b) = (chroma * hue.to_radians().cos(), chroma * hue.to_radians().sin());
+    let (sin, cos) = hue.to_radians().sin_cos();
+    let (a, b) = (chroma * cos, chroma * sin);
     let l = (lightness + 0.396_337_777_4 * a + 0.215_803_757_3 * b).powi(3);
     let m = (lightness - 0.105_561_345_8 * a - 0.063_854_172_8 * b).powi(3);
     let s = (lightness - 0.089_484_177_5 * a - 1.291_485_548 * b).powi(3);
@@ -22,13 +25,17 @@ pub fn oklch(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
         -1.268_438_004_6 * l + 2.609_757_401_1 * m - 0.341_319_396_5 * s,
         -0.004_196_086_3 * l - 0.703_418_614_7 * m + 1.707_614_701 * s,
     ];
-    let encode = |x: f64| {
-        let x = x.clamp(0.0, 1.0);
-        let encoded = if x <= 0.003_130_8 { 12.92 * x } else { 1.055 * x.powf(1.0 / 2.4) - 0.055 };
-        (encoded * 255.0).round() as u8
-    };
-    linear.map(encode)
+    linear.map(|light| STEPS.partition_point(|&step| step <= light) as u8)
 }
+
+/// How much light makes each level of sRGB but the first. A picture has thousands of colours, and a power for each
+/// of them is what would take longest.
+static STEPS: LazyLock<[f64; 255]> = LazyLock::new(|| {
+    std::array::from_fn(|level| {
+        let encoded = (level as f64 + 0.5) / 255.0;
+        if encoded <= 0.040_45 { encoded / 12.92 } else { ((encoded + 0.055) / 1.055).powf(2.4) }
+    })
+});
 
 #[cfg(test)]
 mod tests {

@@ -30,7 +30,7 @@ impl Input {
     pub fn bytes(&self) -> u64 {
         let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
         match self.path.is_dir() {
-            true => profile::files(&self.path).iter().map(|(_, path)| size(path)).sum(),
+            true => profile::bytes(&self.path),
             false => size(&self.path),
         }
     }

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use rayon::prelude::*;
 use vramscope_analysis::Replay;
-use vramscope_snapshot::naming::{Name, RankKind};
+use vramscope_snapshot::naming::Name;
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
 use crate::cache::{Cache, Fingerprint};
@@ -197,10 +197,7 @@ fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, F
         thread::Builder::new().spawn(move || cache.store(&fingerprint, &snapshot)).ok()
     }));
     let replays = Replay::all(&snapshot);
-    let (path, mut name) = (input.path.clone(), input.name.clone());
-    // What the file says of itself counts for more than where it lies, except that a path may be corrected.
-    name.rank = name.rank.or(snapshot.rank.map(|rank| (RankKind::Rank, rank)));
-    name.role = snapshot.role.clone().or(name.role);
+    let (path, name) = (input.path.clone(), input.name.clone().with_what_the_file_says(&snapshot));
     Opened { path, name, bytes, snapshot, replays, from_cache: false, storing }
 }
 

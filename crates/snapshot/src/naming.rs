@@ -5,6 +5,8 @@
 //! slime, verl, SGLang, AReaL, NeMo, MindSpeed and torchrec: the file's stem is tried first, then each
 //! folder going up; the first rule that fits wins.
 
+use crate::model::Snapshot;
+
 /// What a number in a path counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RankKind {
@@ -52,6 +54,17 @@ impl Name {
         (&self.group, self.step, self.oom, self.rank)
     }
 
+    /// With what the file says of itself, which counts for more than where it lies; except for the rank, since a
+    /// path may have been corrected.
+    #[must_use]
+    pub fn with_what_the_file_says(self, snapshot: &Snapshot) -> Self {
+        Self {
+            rank: self.rank.or(snapshot.rank.map(|rank| (RankKind::Rank, rank))),
+            role: snapshot.role.clone().or(self.role),
+            ..self
+        }
+    }
+
     /// The rank in words: `rank 3`; empty if there is none.
     pub fn rank_text(&self) -> String {
         self.rank.map_or_else(String::new, |(kind, number)| format!("{} {number}", kind.label()))
@@ -84,6 +97,14 @@ pub fn name(path: &str) -> Name {
     group.reverse();
     let rank = found.map(|(_, found)| (found.kind, found.number));
     Name { rank, step, oom, role: None, group: group.join("/") }
+}
+
+/// Where the Ascend profiler puts its tables.
+pub const PROFILE_OUTPUT: &str = "ASCEND_PROFILER_OUTPUT";
+
+/// The rank of a profile, by the names of its files.
+pub fn profile_rank<'a>(mut files: impl Iterator<Item = &'a str>) -> Option<u64> {
+    files.find_map(|file| file.strip_prefix("profiler_info_")?.strip_suffix(".json")?.parse().ok())
 }
 
 /// Whether a folder of that name is an Ascend profile.

@@ -189,10 +189,6 @@ impl App {
         views::show(self, ui);
         self.save_rows(ui.ctx());
         self.remember(ui.ctx());
-        if self.desk.is_waiting() || !self.reading.is_empty() {
-            // The host wakes the window when an answer comes; this is for hosts that cannot.
-            ui.ctx().request_repaint_after(std::time::Duration::from_millis(100));
-        }
     }
 
     fn receive(&mut self, ctx: &egui::Context) {

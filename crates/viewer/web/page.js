@@ -102,11 +102,15 @@ function hear(number, data) {
 }
 
 function open(list) {
-  const names = list.map((file) => file.name);
-  for (const row of wasm_bindgen.order(names)) {
-    const file = { id: files++, named: true, ...list[row] };
-    file.bytes ??= file.blob.size;
-    wasm_bindgen.reading(file.name, 0, file.bytes);
+  for (const [name, rows, profile] of JSON.parse(wasm_bindgen.inputs(list.map((file) => file.name)))) {
+    const parts = rows.map((row) => list[row]);
+    const file = { id: files++, named: true, ...parts[0], name, profile };
+    if (file.text === undefined) {
+      file.parts = parts.map(({ name, blob }) => ({ name: name.split("/").at(-1), blob }));
+      file.bytes = parts.reduce((sum, { blob }) => sum + blob.size, 0);
+    }
+    delete file.blob;
+    wasm_bindgen.reading(name, 0, file.bytes);
     waiting.push(file);
   }
   next_file();
@@ -231,6 +235,8 @@ async function main() {
   module = await compile();
   await wasm_bindgen({ module_or_path: module });
   const canvas = element("canvas");
+  // The viewer smooths its own edges; the browser would do it again for every pixel.
+  canvas.getContext("webgl2", { antialias: false, depth: false, stencil: false });
   // Before the viewer's own, which knows no folders.
   addEventListener("drop", (event) => {
     event.preventDefault();
@@ -252,6 +258,9 @@ async function main() {
       text: script.textContent.trim(),
       bytes: Number(script.dataset.bytes),
     })));
+  } else if (!served) {
+    start_worker();
+    workers[0].worker.postMessage({ warm: true });
   }
 }
 

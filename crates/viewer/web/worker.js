@@ -1,16 +1,18 @@
 "use strict";
 // A session in a Web Worker. Questions are answered between the chunks of a file that is being read.
 
-// Large enough that fetching costs little, small enough that a question does not wait long.
-const CHUNK = 4 << 20;
-// Chunks that are fetched while one is parsed.
-const AHEAD = 3;
+// Bytes of a file that are parsed at once, and characters of a report that are decoded.
+const PIECE = 1 << 20;
+// Milliseconds that code is made fast before there is a file.
+const WARM = 600;
 // Milliseconds between two words about progress: each one has the page drawn anew, which takes a core from reading
 // where there is no graphics processor.
-const PROGRESS = 200;
+const PROGRESS = 250;
 let worker = null;
 let memory = null;
 let cancelled = false;
+// Whether there was a file.
+let used = false;
 let turn = Promise.resolve();
 
 // A trap leaves the module of no more use: every later call says so.
@@ -19,31 +21,55 @@ const message = (error) =>
     ? "the browser gave this page no more memory, or the reader has a fault (" + error.message + ")"
     : String(error && error.message ? error.message : error);
 
-async function read({ id, name, blob, named }) {
-  if (!named) {
+// What is being read from. Chromium forgets a stream that nothing but a promise waits for.
+let source = null;
+
+// Gives the bytes of a file to `use`, piece by piece, until it says that this is enough. All pieces lie in the same
+// memory where the browser can do that: new memory for each costs half as much as parsing it.
+async function each_piece(blob, use) {
+  let memory = new ArrayBuffer(PIECE);
+  let next = () => source.read(new Uint8Array(memory), { min: PIECE });
+  try {
+    source = blob.stream().getReader({ mode: "byob" });
+  } catch {
+    source = blob.stream().getReader();
+    next = () => source.read();
+  }
+  for (;;) {
+    // The last piece may come together with the end.
+    const { done, value } = await next();
+    if (value?.length && !use(value)) return source.cancel();
+    if (done) return;
+    memory = value.buffer;
+  }
+}
+
+async function read({ id, name, parts, bytes, named, profile }) {
+  const [{ blob }] = parts;
+  if (!named && !profile) {
     const head = await blob.slice(0, wasm_bindgen.Worker.probe_bytes()).arrayBuffer();
     if (!wasm_bindgen.Worker.looks_like_snapshot(new Uint8Array(head))) throw null;
   }
   const start = performance.now();
-  worker.begin(name, blob.size, named);
+  if (profile) worker.begin_profile(name, parts.map((part) => part.name), parts.map((part) => part.blob.size));
+  else worker.begin(name, bytes, named);
   let parsing = 0;
   let told = start;
-  const chunks = [];
-  let fetched = 0;
-  for (let at = 0; at < blob.size; at += CHUNK) {
-    for (; fetched <= at + AHEAD * CHUNK && fetched < blob.size; fetched += CHUNK) {
-      chunks.push(blob.slice(fetched, fetched + CHUNK).arrayBuffer());
-    }
-    const chunk = new Uint8Array(await chunks.shift());
+  let done = 0;
+  for (let place; (place = worker.next_file()) !== undefined; ) {
+    await each_piece(parts[place].blob, (piece) => {
+      const before = performance.now();
+      worker.feed(piece);
+      const now = performance.now();
+      parsing += now - before;
+      done += piece.length;
+      if (now - told > PROGRESS) {
+        postMessage({ id, done: Math.min(done, bytes) });
+        told = now;
+      }
+      return !cancelled;
+    });
     if (cancelled) return worker.stop();
-    const before = performance.now();
-    worker.feed(chunk);
-    const now = performance.now();
-    parsing += now - before;
-    if (now - told > PROGRESS) {
-      postMessage({ id, done: Math.min(at + CHUNK, blob.size) });
-      told = now;
-    }
   }
   performance.measure("read", { start });
   performance.measure("parse", { start, duration: parsing });
@@ -53,8 +79,8 @@ async function read({ id, name, blob, named }) {
 
 // Base64 in pieces: one call for all of it would need a string as long again.
 function* decoded(text) {
-  for (let at = 0; at < text.length; at += CHUNK) {
-    yield Uint8Array.from(atob(text.slice(at, at + CHUNK)), (letter) => letter.charCodeAt(0));
+  for (let at = 0; at < text.length; at += PIECE) {
+    yield Uint8Array.from(atob(text.slice(at, at + PIECE)), (letter) => letter.charCodeAt(0));
   }
 }
 
@@ -62,15 +88,23 @@ function* decoded(text) {
 async function unpack({ id, name, rank, role, text, bytes }) {
   worker.begin_arrow(name, rank, role, bytes);
   const pieces = [...decoded(text)];
-  const stream = new Blob(pieces).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
+  source = new Blob(pieces).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
   for (;;) {
-    const { done, value } = await stream.read();
+    const { done, value } = await source.read();
     if (done) break;
     if (cancelled) return worker.stop();
     worker.feed(value);
   }
   postMessage({ id, done: bytes });
   postMessage({ id, devices: worker.finish() });
+}
+
+// Ends when somebody has a file, or after a while.
+async function warm() {
+  for (const end = performance.now() + WARM; performance.now() < end && !used; ) {
+    wasm_bindgen.Worker.warm();
+    await new Promise((done) => setTimeout(done));
+  }
 }
 
 onmessage = ({ data }) => {
@@ -85,10 +119,13 @@ onmessage = ({ data }) => {
       postMessage({ broken: message(error) });
     }
     postMessage({ ticket: data.ticket, bytes }, [bytes.buffer]);
+  } else if (data.warm) {
+    turn = turn.then(warm);
   } else if (data.cancel) {
     cancelled = true;
   } else {
     cancelled = false;
+    used = true;
     turn = turn
       .then(() => (data.text === undefined ? read(data) : unpack(data)))
       .catch((error) => postMessage({ id: data.id, error: error === null ? null : message(error) }))

@@ -43,10 +43,12 @@ pub(crate) fn check_page() -> anyhow::Result<()> {
     need(&window::DEBIAN_PACKAGES).context("Firefox has WebGL on a screen only")?;
     run(&mut cargo(&["build", "--package", "vramscope", "--locked"]))?;
     let place = Place::new()?;
-    let checks: [(&str, Check); 7] = [
+    let checks: [(&str, Check); 9] = [
         ("page", page::looks_around),
         ("link", page::link),
         ("names", page::names),
+        ("profiles", page::profiles),
+        ("cancelling", page::cancels),
         ("damaged files", page::damaged),
         ("report", report::check),
         ("serve", serve::check),

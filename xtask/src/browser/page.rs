@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::driver::Browser;
 use super::firefox::Firefox;
-use super::{Chromium, Files, Place, clean, is_open, pixels, point, recording, recordings, wide};
-use crate::web;
+use super::{Chromium, Files, Place, clean, is_open, number, pixels, point, recording, recordings, wide};
+use crate::process::root;
+use crate::{generate, web};
 
 const TABS: [&str; 9] =
     ["Segments", "State", "Flame", "Tree", "Lifetimes", "Tables", "Insights", "Compare", "Settings"];
@@ -52,7 +53,7 @@ pub(super) fn looks_around(place: &Place) -> anyhow::Result<()> {
     let before = wide(&shown);
     let close = chromium
         .wait("a narrower stretch", |shown| wide(shown) < before * 0.8 && shown["at_rest"] == true)?;
-    let pointed = |shown: &Value| super::number(shown, "/x/0") + wide(shown) * 0.6;
+    let pointed = |shown: &Value| number(shown, "/x/0") + wide(shown) * 0.6;
     ensure!((pointed(&close) - pointed(&shown)).abs() < before / 500.0, "the zoom is not at the pointer");
     pixels::compare(&place.picture(&mut chromium, "zoomed")?, &close, &recordings()?)?;
     chromium.key("f")?;
@@ -116,7 +117,7 @@ pub(super) fn link(place: &Place) -> anyhow::Result<()> {
     again.wait("what the link says", |shown| {
         is_open(shown, 4)
             && same.iter().all(|key| shown[key] == was[key])
-            && near(super::number(shown, "/x/0"), super::number(&was, "/x/0"))
+            && near(number(shown, "/x/0"), number(&was, "/x/0"))
             && near(wide(shown), wide(&was))
     })?;
     place.picture(&mut again, "link")?;
@@ -135,6 +136,33 @@ pub(super) fn names(place: &Place) -> anyhow::Result<()> {
     let shown = chromium.wait("two files", |shown| is_open(shown, 2))?;
     ensure!(shown["names"] == json!(["after", "before"]), "{}", shown["names"]);
     place.picture(&mut chromium, "names")?;
+    clean(&mut chromium, &site.url)
+}
+
+/// Folders of a profiler whose files belong together.
+pub(super) fn profiles(place: &Place) -> anyhow::Result<()> {
+    let (site, mut chromium) = start("")?;
+    chromium.drop_files(&[&root().join("testdata/inputs/ascend")])?;
+    let shown = chromium.wait("two profiles", |shown| is_open(shown, 2))?;
+    ensure!(shown["failed"] == json!([]), "{}", shown["failed"]);
+    ensure!(shown["names"] == json!(["rank 0", "rank 1 NPU 1"]), "{}", shown["names"]);
+    place.picture(&mut chromium, "profiles")?;
+    clean(&mut chromium, &site.url)
+}
+
+/// Reading can be called off, and the page goes on.
+pub(super) fn cancels(place: &Place) -> anyhow::Result<()> {
+    let long = place.work.path().join("long.pickle");
+    generate::quietly(&long, 2_000_000)?;
+    let (site, mut chromium) = start("")?;
+    chromium.drop_files(&[&long])?;
+    chromium.wait("progress", |shown| number(shown, "/reading/0/1") > 0.0)?;
+    place.picture(&mut chromium, "reading")?;
+    chromium.value("vramscope.cancel()")?;
+    let shown = chromium.wait("the end", |shown| shown["reading"] == json!([]))?;
+    ensure!(shown["devices"] == 0 && shown["failed"] == json!([]), "{shown}");
+    chromium.drop_files(&[&place.run.join("rank0_memory_snapshot.pickle")])?;
+    chromium.wait("another file", |shown| is_open(shown, 1))?;
     clean(&mut chromium, &site.url)
 }
 

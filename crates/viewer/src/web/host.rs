@@ -5,11 +5,8 @@ use std::sync::Arc;
 
 use vramscope_engine::{Ask, DiffTree, Queue, Request, Response, Source, Tree, Weigh, decode, encode};
 
-use super::INBOX;
+use super::{DEMO, INBOX};
 use crate::desk::{Host, News, Slot};
-
-/// The recording that is built in.
-const DEMO: &[u8] = include_bytes!("../../../../testdata/recordings/oom.pickle.xz");
 
 /// Questions that a server gets at once: it has threads, and a line has a delay.
 const SERVER_QUESTIONS: u32 = 4;

@@ -16,6 +16,9 @@ use wasm_bindgen::prelude::*;
 
 use crate::{App, News, Slot};
 
+/// The recording that is built in.
+const DEMO: &[u8] = include_bytes!("../../../../testdata/recordings/oom.pickle.xz");
+
 #[wasm_bindgen(js_namespace = vramscope)]
 extern "C" {
     fn ask(lane: u32, ticket: u32, request: &[u8]);
@@ -65,7 +68,14 @@ pub fn answer(ticket: u32, bytes: Vec<u8>) {
 /// How far a file is read.
 #[wasm_bindgen]
 pub fn reading(name: String, done: f64, total: f64) {
-    deliver(|inbox| inbox.news.push(News::Reading { name, done: done as u64, total: total as u64 }));
+    INBOX.with_borrow_mut(|inbox| {
+        inbox.news.push(News::Reading { name, done: done as u64, total: total as u64 });
+        if let Some(ctx) = &inbox.ctx {
+            // One frame and not two, as egui has it without a delay: where there is no graphics processor, frames
+            // take from reading.
+            ctx.request_repaint_after(std::time::Duration::from_millis(1));
+        }
+    });
 }
 
 /// A worker has opened a file.
@@ -108,13 +118,16 @@ pub fn shown() -> String {
     INBOX.with_borrow(|inbox| inbox.shown.clone())
 }
 
-/// Files in the order in which they are shown: by run, step and rank.
+/// What paths stand for, as JSON, in the order in which it is shown: where each is, the rows of its files, and
+/// whether it is a profile.
 #[wasm_bindgen]
-pub fn order(names: Vec<String>) -> Vec<u32> {
-    let mut rows: Vec<_> =
-        names.iter().map(|path| vramscope_snapshot::naming::name(path)).zip(&names).zip(0..).collect();
-    rows.sort_by(|((a, first), _), ((b, second), _)| a.key().cmp(&b.key()).then_with(|| first.cmp(second)));
-    rows.into_iter().map(|(_, row)| row).collect()
+#[expect(clippy::needless_pass_by_value, reason = "JavaScript has no slices of strings")]
+pub fn inputs(paths: Vec<String>) -> String {
+    let listed: Vec<_> = vramscope_snapshot::listing::list(&paths)
+        .into_iter()
+        .map(|listed| (listed.path, listed.rows, listed.is_profile))
+        .collect();
+    serde_json::to_string(&listed).unwrap_or_default()
 }
 
 /// Shows the window on a canvas. With a server, its session answers, and files are what it has opened.
@@ -126,7 +139,9 @@ pub async fn start(canvas: web_sys::HtmlCanvasElement, server: bool) -> Result<(
         let app = App::new(ctx, Box::new(host::PageHost::new(server)), None);
         Ok(Box::new(Page { app, link: link(), still_since: 0.0, described: String::new() }))
     });
-    eframe::WebRunner::new().start(canvas, eframe::WebOptions::default(), create).await
+    // Nothing here shades from one colour to another.
+    let options = eframe::WebOptions { dithering: false, ..Default::default() };
+    eframe::WebRunner::new().start(canvas, options, create).await
 }
 
 /// Seconds without a change before the address of the page follows.

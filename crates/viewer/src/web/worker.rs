@@ -1,26 +1,33 @@
 //! A session in a Web Worker: bytes come in chunks, questions and answers as messages.
 
 use vramscope_analysis::Replay;
-use vramscope_engine::{OpenFile, Request, Response, Session, decode, encode};
-use vramscope_snapshot::{PROBE_BYTES, ReadError, Reader, Snapshot, ipc, looks_like_snapshot, naming};
+use vramscope_engine::{Axis, Bytes, OpenFile, Request, Response, Session, Source, Stretch, decode, encode};
+use vramscope_snapshot::naming::{self, Name};
+use vramscope_snapshot::{AscendFolder, PROBE_BYTES, ReadError, Reader, Snapshot, ipc, looks_like_snapshot};
 use wasm_bindgen::prelude::*;
 
+use super::DEMO;
+
 /// A file on its way.
-enum Source {
+enum Incoming {
     /// Whatever PyTorch wrote.
     File(Box<Reader>),
-    /// What a report carries.
-    Arrow(Vec<u8>),
+    /// The files of a profile.
+    Profile(Box<AscendFolder>),
+    /// What a report carries, with the rank and the role in words.
+    Arrow(Vec<u8>, String, Option<String>),
 }
 
 struct Reading {
-    name: String,
-    rank: String,
-    role: Option<String>,
-    source: Source,
+    path: String,
+    /// What the path says.
+    name: Name,
+    source: Incoming,
     bytes: u64,
     /// Whether it must be a snapshot.
     named: bool,
+    /// Whether its bytes were asked for.
+    asked: bool,
 }
 
 /// A session, and the file that is being read into it.
@@ -58,25 +65,65 @@ impl Worker {
         looks_like_snapshot(head)
     }
 
+    /// Opens the recording that is built in and forgets it: a browser makes fast code only of what has run for a
+    /// while, and nobody waits for it yet.
+    pub fn warm() -> Result<(), JsValue> {
+        let mut worker = Self::default();
+        worker.begin("demo".into(), DEMO.len() as f64, true);
+        worker.feed(DEMO)?;
+        worker.finish()?;
+        let of = Source::default();
+        let stretch = Stretch { axis: Axis::Events, x: (0.0, 1e5), width: 600 };
+        let (bytes, y, height) = (Bytes::Requested, (0.0, 5e9), 200);
+        let picture = Request::Tile { of, bytes, stretch, y, height, pools: false, categories: false };
+        for first in [Request::Summary(of), picture, Request::Curve { of, stretch }] {
+            worker.answer(&encode(&first));
+        }
+        Ok(())
+    }
+
     /// Begins a file.
-    pub fn begin(&mut self, name: String, bytes: f64, named: bool) {
-        let (rank, role) = (naming::name(&name).rank_text(), None);
-        let source = Source::File(Box::new(Reader::new().expect_len(bytes as u64)));
-        self.reading = Some(Reading { name, rank, role, source, bytes: bytes as u64, named });
+    pub fn begin(&mut self, path: String, bytes: f64, named: bool) {
+        let bytes = bytes as u64;
+        let source = Incoming::File(Box::new(Reader::new().expect_len(bytes)));
+        let name = naming::name(&path);
+        self.reading = Some(Reading { path, name, source, bytes, named, asked: false });
+    }
+
+    /// Begins a profile, whose files have these names and sizes.
+    pub fn begin_profile(&mut self, path: String, names: Vec<String>, bytes: Vec<f64>) {
+        let name = naming::profile_name(&path, naming::profile_rank(names.iter().map(String::as_str)));
+        let files = names.into_iter().zip(bytes.into_iter().map(|bytes| bytes as u64)).collect();
+        let source = Incoming::Profile(Box::new(AscendFolder::new(files)));
+        self.reading = Some(Reading { path, name, source, bytes: 0, named: true, asked: false });
     }
 
     /// Begins what a report carries, which says what the rank is and what it was for.
-    pub fn begin_arrow(&mut self, name: String, rank: String, role: Option<String>, bytes: f64) {
-        let source = Source::Arrow(Vec::new());
-        self.reading = Some(Reading { name, rank, role, source, bytes: bytes as u64, named: true });
+    pub fn begin_arrow(&mut self, path: String, rank: String, role: Option<String>, bytes: f64) {
+        let (bytes, source) = (bytes as u64, Incoming::Arrow(Vec::new(), rank, role));
+        self.reading =
+            Some(Reading { path, name: Name::default(), source, bytes, named: true, asked: false });
+    }
+
+    /// Which of its files is to be fed next; none after the last.
+    pub fn next_file(&mut self) -> Option<usize> {
+        let Reading { source, asked, .. } = self.reading.as_mut()?;
+        match source {
+            Incoming::Profile(folder) => folder.next_file(),
+            Incoming::File(_) | Incoming::Arrow(..) => (!std::mem::replace(asked, true)).then_some(0),
+        }
     }
 
     /// The next bytes of the file.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<(), JsValue> {
         let Some(Reading { source, named, .. }) = &mut self.reading else { return Ok(()) };
         match source {
-            Source::File(reader) => reader.feed(chunk).map_err(|error| refuse(&error, *named)),
-            Source::Arrow(bytes) => {
+            Incoming::File(reader) => reader.feed(chunk).map_err(|error| refuse(&error, *named)),
+            Incoming::Profile(folder) => {
+                folder.feed(chunk);
+                Ok(())
+            }
+            Incoming::Arrow(bytes, ..) => {
                 bytes.extend_from_slice(chunk);
                 Ok(())
             }
@@ -90,15 +137,20 @@ impl Worker {
 
     /// Adds the file to the session, and says how many devices it has.
     pub fn finish(&mut self) -> Result<u32, JsValue> {
-        let Some(Reading { name, rank, role, source, bytes, named }) = self.reading.take() else {
+        let Some(Reading { path, name, source, bytes, named, .. }) = self.reading.take() else {
             return Ok(0);
         };
-        let snapshot: Snapshot = match source {
-            Source::File(reader) => reader.finish().map_err(|error| refuse(&error, named))?,
-            Source::Arrow(bytes) => ipc::decode(&*bytes).map_err(|error| error.to_string())?,
+        let read = match source {
+            Incoming::File(reader) => reader.finish().map(|snapshot| (snapshot, bytes)),
+            Incoming::Profile(folder) => folder.finish(),
+            Incoming::Arrow(packed, rank, role) => {
+                let snapshot = ipc::decode(&*packed).map_err(|error| error.to_string())?;
+                return Ok(self.add(path, rank, role, bytes, snapshot));
+            }
         };
-        let replays = Replay::all(&snapshot);
-        Ok(self.session.add(OpenFile::new(name, rank, bytes, snapshot, replays).with_role(role)).len() as u32)
+        let (snapshot, bytes) = read.map_err(|error| refuse(&error, named))?;
+        let name = name.with_what_the_file_says(&snapshot);
+        Ok(self.add(path, name.rank_text(), name.role, bytes, snapshot))
     }
 
     /// Answers a question.
@@ -106,5 +158,19 @@ impl Worker {
         let request: Option<Request> = decode(request);
         let response = request.and_then(|request| self.session.answer(&request, &|| true));
         encode(&response.unwrap_or(Response::Nothing))
+    }
+}
+
+impl Worker {
+    fn add(
+        &mut self,
+        path: String,
+        rank: String,
+        role: Option<String>,
+        bytes: u64,
+        snapshot: Snapshot,
+    ) -> u32 {
+        let replays = Replay::all(&snapshot);
+        self.session.add(OpenFile::new(path, rank, bytes, snapshot, replays).with_role(role)).len() as u32
     }
 }

@@ -7,6 +7,7 @@
 mod build;
 mod columns;
 mod database;
+mod folder;
 mod stacks;
 mod text;
 mod usage;
@@ -21,6 +22,7 @@ use super::rows::Tables;
 use super::trace::{Slice, TraceSink};
 use crate::model::{Damage, Snapshot, StrId, Total};
 use columns::{MEMORY_RECORD, MODULE_MEMORY, OPERATOR_MEMORY};
+pub use folder::AscendFolder;
 use text::CsvTable;
 pub use usage::add_memory_usage;
 

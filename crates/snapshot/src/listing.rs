@@ -1,0 +1,109 @@
+//! What a list of paths stands for, where there are no folders to look into: a browser gives files only.
+
+use crate::naming::{self, Name, PROFILE_OUTPUT, is_profile_folder};
+use crate::read::AscendPart;
+
+/// Files that are opened together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Where it is: a file, or the folder of a profile.
+    pub path: String,
+    /// What its path says about it.
+    pub name: Name,
+    /// Which paths of the list belong to it.
+    pub rows: Vec<usize>,
+    /// Whether it is an Ascend profile.
+    pub is_profile: bool,
+}
+
+/// The files and profiles of a list, by run, step and rank. Paths have `/` between their parts.
+pub fn list(paths: &[String]) -> Vec<Listed> {
+    let parts: Vec<Vec<&str>> = paths.iter().map(|path| path.split('/').collect()).collect();
+    let roots: Vec<&[&str]> = parts.iter().filter_map(|path| root(path)).collect();
+    let mut listed: Vec<Listed> = Vec::new();
+    for (row, (path, parts)) in paths.iter().zip(&parts).enumerate() {
+        let root = roots.iter().filter(|root| parts.starts_with(root)).min_by_key(|root| root.len());
+        let Some(root) = root else {
+            let name = naming::name(path);
+            listed.push(Listed { path: path.clone(), name, rows: vec![row], is_profile: false });
+            continue;
+        };
+        let Some([inside] | [PROFILE_OUTPUT, inside]) = parts.get(root.len()..) else { continue };
+        // Logs of a database say that it is not whole.
+        let is_log = inside.ends_with(".db-wal") || inside.ends_with(".db-journal");
+        if AscendPart::of(inside).is_none() && !is_log {
+            continue;
+        }
+        let path = root.join("/");
+        match listed.iter_mut().find(|listed| listed.is_profile && listed.path == path) {
+            Some(listed) => listed.rows.push(row),
+            None => listed.push(Listed { path, name: Name::default(), rows: vec![row], is_profile: true }),
+        }
+    }
+    for Listed { path, name, rows, .. } in listed.iter_mut().filter(|listed| listed.is_profile) {
+        let files = rows.iter().filter_map(|&row| parts.get(row)?.last().copied());
+        *name = naming::profile_name(path, naming::profile_rank(files));
+    }
+    listed.sort_by(|a, b| a.name.key().cmp(&b.name.key()).then_with(|| a.path.cmp(&b.path)));
+    listed
+}
+
+/// The outermost folder of a path that is a profile, as far as this path can tell.
+fn root<'p, 'a>(path: &'p [&'a str]) -> Option<&'p [&'a str]> {
+    let (_, folders) = path.split_last()?;
+    let is_profile = |at: &usize| {
+        folders.get(*at).is_some_and(|name| is_profile_folder(name) || *name == PROFILE_OUTPUT)
+            || folders.get(at + 1) == Some(&PROFILE_OUTPUT)
+    };
+    (0..folders.len()).find(is_profile).and_then(|at| folders.get(..=at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::list;
+
+    fn listed(paths: &[&str]) -> Vec<(String, Vec<usize>)> {
+        let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+        list(&paths).into_iter().map(|listed| (listed.path, listed.rows)).collect()
+    }
+
+    #[test]
+    fn files_stand_for_themselves_in_the_order_of_their_ranks() {
+        assert_eq!(
+            listed(&["run/rank10.pickle", "run/rank2.pickle"]),
+            [("run/rank2.pickle".into(), vec![1]), ("run/rank10.pickle".into(), vec![0])]
+        );
+    }
+
+    #[test]
+    fn a_profile_is_one_input_of_the_files_that_it_is_read_from() {
+        let paths = [
+            "actor/w_1_ascend_pt/profiler_info_3.json",
+            "actor/w_1_ascend_pt/FRAMEWORK/torch.op_range",
+            "actor/w_1_ascend_pt/ASCEND_PROFILER_OUTPUT/kernel_details.csv",
+            "actor/w_1_ascend_pt/ASCEND_PROFILER_OUTPUT/operator_memory.csv",
+            "actor/notes.pickle",
+        ];
+        let paths = paths.map(str::to_owned);
+        let found = list(&paths);
+        assert_eq!(found.len(), 2);
+        let profile =
+            found.iter().find(|listed| listed.is_profile).map(|listed| (&listed.name, &listed.rows));
+        let (name, rows) = profile.unwrap_or_else(|| panic!("{found:?}"));
+        assert_eq!((name.rank_text().as_str(), name.role.as_deref()), ("rank 3", Some("actor")));
+        assert_eq!(rows, &[0, 3]);
+    }
+
+    #[test]
+    fn a_folder_of_any_name_is_a_profile_by_its_output() {
+        assert_eq!(
+            listed(&["mine/profiler_info_0.json", "mine/ASCEND_PROFILER_OUTPUT/memory_record.csv"]),
+            [("mine".into(), vec![0, 1])]
+        );
+        // The folder of tables alone, as it is often sent.
+        assert_eq!(
+            listed(&["ASCEND_PROFILER_OUTPUT/memory_record.csv"]),
+            [("ASCEND_PROFILER_OUTPUT".into(), vec![0])]
+        );
+    }
+}
