@@ -12,7 +12,7 @@ const WITHOUT_XTASK: [&str; 2] = ["--exclude", "xtask"];
 pub(crate) fn run() -> anyhow::Result<()> {
     process::run(&mut cargo(&["fmt", "--all", "--check"]))?;
     // First, because the binary contains it; and it is the portable crates built for the browser.
-    web::build()?;
+    web::build(false)?;
     process::run(&mut cargo(&[
         "clippy",
         "--workspace",

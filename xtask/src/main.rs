@@ -39,7 +39,11 @@ enum Command {
     /// Open the real window on a virtual screen and look at what it draws
     Window,
     /// Build the viewer as a static site in dist/web
-    Web,
+    Web {
+        /// Keep the names of functions, for a browser's profiler
+        #[arg(long)]
+        names: bool,
+    },
     /// Drive the page, a report and `serve` in a real Chromium (Debian: chromium)
     Browser,
     /// Check that exported tables open in DuckDB and polars and give the same numbers
@@ -65,7 +69,7 @@ fn main() -> anyhow::Result<()> {
         Command::Ci => ci::run(),
         Command::Wasm => wasm::check(),
         Command::Window => window::check(),
-        Command::Web => web::build(),
+        Command::Web { names } => web::build(names),
         Command::Browser => browser::check(),
         Command::Tables => tables::check(),
         Command::Gen(args) => generate::run(&args),

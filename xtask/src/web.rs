@@ -23,8 +23,8 @@ pub(crate) fn folder() -> PathBuf {
     root().join("dist/web")
 }
 
-/// Builds the site.
-pub(crate) fn build() -> anyhow::Result<()> {
+/// Builds the site, with the names of functions if a profiler is to show them.
+pub(crate) fn build(names: bool) -> anyhow::Result<()> {
     let mut command = cargo_for_wasm("rustc")?;
     command.args(["--package", "vramscope-viewer", "--lib", "--crate-type", "cdylib", "--profile", "web"]);
     run(&mut command)?;
@@ -38,7 +38,7 @@ pub(crate) fn build() -> anyhow::Result<()> {
         .input_path(built)
         .no_modules(true)?
         .typescript(false)
-        .remove_name_section(true)
+        .remove_name_section(!names)
         .remove_producers_section(true)
         .generate(bound.path())?;
     let module = fs::read(bound.path().join("vramscope_viewer_bg.wasm"))?;

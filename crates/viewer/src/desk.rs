@@ -114,28 +114,36 @@ pub trait Host {
     fn answers(&mut self) -> Vec<(Slot, Request, Response)>;
     /// What else has happened.
     fn news(&mut self) -> Vec<News>;
-    /// Opens files or folders by path.
-    fn open(&mut self, paths: Vec<String>);
-    /// Opens a file that was dropped as bytes, as browsers do it.
-    fn open_bytes(&mut self, name: String, bytes: Arc<[u8]>);
+    /// Opens files or folders by path. A browser gives no paths: the page itself takes what is dropped.
+    fn open(&mut self, _paths: Vec<String>) {}
+    /// Opens a file that was dropped as bytes.
+    fn open_bytes(&mut self, _name: String, _bytes: Arc<[u8]>) {}
     /// Opens the recording that is built in.
-    fn open_demo(&mut self);
+    fn open_demo(&mut self) {}
     /// Stops reading.
-    fn cancel(&mut self);
+    fn cancel(&mut self) {}
     /// Files opened before, the latest first.
-    fn recent(&self) -> Vec<String>;
+    fn recent(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// What is in a folder: names, and whether each is a folder. `None` if there are no folders here.
-    fn list(&self, folder: &str) -> Option<(String, Vec<(String, bool)>)>;
+    fn list(&self, _folder: &str) -> Option<(String, Vec<(String, bool)>)> {
+        None
+    }
     /// Lets the user pick files, or a folder, where the place has its own way to do so.
     fn pick(&mut self, _folder: bool) -> bool {
         false
     }
     /// Saves bytes under a name that is free, and says where.
-    fn save(&mut self, name: &str, bytes: &[u8]) -> Result<String, String>;
+    fn save(&mut self, _name: &str, _bytes: &[u8]) -> Result<String, String> {
+        Err("nothing can be saved here".into())
+    }
     /// Keeps a text for the next time.
-    fn store(&mut self, state: String);
+    fn store(&mut self, _state: String) {}
     /// The text that was kept.
-    fn stored(&self) -> Option<String>;
+    fn stored(&self) -> Option<String> {
+        None
+    }
 }
 
 struct Entry {

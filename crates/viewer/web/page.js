@@ -237,12 +237,16 @@ async function main() {
   const canvas = element("canvas");
   // The viewer smooths its own edges; the browser would do it again for every pixel.
   canvas.getContext("webgl2", { antialias: false, depth: false, stencil: false });
-  // Before the viewer's own, which knows no folders.
-  addEventListener("drop", (event) => {
-    event.preventDefault();
-    if (!served) dropped(event).catch((error) => say(String(error)));
-  }, true);
-  addEventListener("dragover", (event) => event.preventDefault());
+  // Instead of the viewer's own, which knows no folders, and draws all the time while something hovers.
+  for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
+    addEventListener(kind, (event) => {
+      event.preventDefault();
+      event.stopPropagation();
+      if (served) return;
+      document.body.classList.toggle("dragging", kind === "dragenter" || kind === "dragover");
+      if (kind === "drop") dropped(event).catch((error) => say(String(error)));
+    }, true);
+  }
   for (const id of ["files", "folder"]) element(id).addEventListener("change", picked);
   addEventListener("hashchange", () => wasm_bindgen.follow(vramscope.link()));
   await wasm_bindgen.start(canvas, served);

@@ -4,7 +4,7 @@
 // Bytes of a file that are parsed at once, and characters of a report that are decoded.
 const PIECE = 1 << 20;
 // Milliseconds that code is made fast before there is a file.
-const WARM = 600;
+const WARM = 1500;
 // Milliseconds between two words about progress: each one has the page drawn anew, which takes a core from reading
 // where there is no graphics processor.
 const PROGRESS = 250;
@@ -101,10 +101,12 @@ async function unpack({ id, name, rank, role, text, bytes }) {
 
 // Ends when somebody has a file, or after a while.
 async function warm() {
+  const warm = new wasm_bindgen.Warm();
   for (const end = performance.now() + WARM; performance.now() < end && !used; ) {
-    wasm_bindgen.Worker.warm();
+    warm.run();
     await new Promise((done) => setTimeout(done));
   }
+  warm.free();
 }
 
 onmessage = ({ data }) => {

@@ -32,7 +32,11 @@ struct Row {
     browser: f64,
 }
 
-/// One block per file: what a person waits for, beside opening it natively in the same minute.
+/// Browsers started for each file.
+const RUNS: usize = 3;
+
+/// One block per file: what a person waits for, beside opening it natively in the same minute. Speeds are the best
+/// of three on both sides; the rest is what came second.
 pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<()> {
     ensure!(web::folder().join("index.html").exists(), "build the page first: cargo xtask web");
     for file in files {
@@ -40,36 +44,47 @@ pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<()> {
         let mb = file.metadata()?.len() as f64 / 1e6;
         let read = bench::in_own_process(Stage::Read, &file, 3)?.seconds;
         let open = bench::in_own_process(Stage::Open, &file, 3)?.seconds;
-        let row = measure(&file)?;
+        let rows = (0..RUNS).map(|_| measure(&file)).collect::<anyhow::Result<Vec<Row>>>()?;
+        let sorted = |of: &dyn Fn(&Row) -> f64| {
+            let mut all: Vec<f64> = rows.iter().map(of).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let best = |of: &dyn Fn(&Row) -> f64| sorted(of)[0];
+        let middle = |of: &dyn Fn(&Row) -> f64| sorted(of)[RUNS / 2];
         println!("{}: {mb:.1} MB", file.file_name().unwrap_or_default().to_string_lossy());
-        println!("  the page starts                     {:>9.2} s", row.start.as_secs_f64());
-        println!("  from the drop to a picture          {:>9.2} s", row.picture.as_secs_f64());
-        println!("  from the drop to the sharp picture  {:>9.2} s", row.sharp.as_secs_f64());
-        let speed = |what: &str, here: f64, native: f64| {
+        let waits = |what: &str, of: &dyn Fn(&Row) -> f64| println!("  {what:<35} {:>9.2} s", middle(of));
+        waits("the page starts", &|row| row.start.as_secs_f64());
+        waits("from the drop to a picture", &|row| row.picture.as_secs_f64());
+        waits("from the drop to the sharp picture", &|row| row.sharp.as_secs_f64());
+        // The best of several, as natively.
+        let speed = |what: &str, here: &dyn Fn(&Row) -> f64, native: f64| {
             println!(
                 "  {what:<35} {:>9.0} MB/s, natively {:.0} MB/s: {:.2} x",
-                mb / here,
+                mb / best(here),
                 mb / native,
-                native / here
+                native / best(here)
             );
         };
-        speed("parsing in a worker", row.parse, read);
-        speed("parsing and waiting for chunks", row.read, read);
-        speed("reading, replay, indices", row.open, open);
-        let task = |what: &str, (processor, clock): (f64, f64)| {
+        speed("parsing in a worker", &|row| row.parse, read);
+        speed("parsing and waiting for chunks", &|row| row.read, read);
+        speed("reading, replay, indices", &|row| row.open, open);
+        let task = |what: &str, of: &dyn Fn(&Row) -> (f64, f64)| {
             println!(
-                "  longest task while {what:<17}{processor:>9.0} ms of the processor, {clock:.0} ms by the clock"
+                "  longest task while {what:<17}{:>9.0} ms of the processor, {:.0} ms by the clock",
+                middle(&|row| of(row).0),
+                middle(&|row| of(row).1)
             );
         };
-        task("opening", row.opening);
-        task("looking around", row.moving);
-        println!("  frames while looking around         {:>9.0} /s", row.frames);
+        task("opening", &|row| row.opening);
+        task("looking around", &|row| row.moving);
+        println!("  frames while looking around         {:>9.0} /s", middle(&|row| row.frames));
         println!(
             "  JS heap {:.1} MB and WASM {:.1} MB: {:.2} x the file; all processes of the browser {:.0} MB",
-            row.heap,
-            row.wasm,
-            (row.heap + row.wasm) / mb,
-            row.browser
+            middle(&|row| row.heap),
+            middle(&|row| row.wasm),
+            middle(&|row| row.heap + row.wasm) / mb,
+            middle(&|row| row.browser)
         );
     }
     Ok(())
@@ -83,10 +98,9 @@ fn measure(file: &Path) -> anyhow::Result<Row> {
     chromium.wait("the start screen", |shown| shown["devices"] == 0)?;
     let start = began.elapsed();
     // A person has to find the file; meanwhile the page makes its code fast.
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(2));
     chromium.watch()?;
-    let began = Instant::now();
-    chromium.drop_files(&[file])?;
+    let began = chromium.drop_files(&[file])?;
     chromium.wait("a picture", |shown| number(shown, "/plot/2") > 0.0 && shown["painted"] == true)?;
     let picture = began.elapsed();
     let is_sharp =

@@ -248,13 +248,18 @@ impl Chromium {
         Ok(bytes)
     }
 
-    /// Drops files and folders on the middle of the page, as a hand does it.
-    pub(crate) fn drop_files(&mut self, paths: &[&Path]) -> anyhow::Result<()> {
-        for kind in ["dragEnter", "dragOver", "drop"] {
+    /// Drops files and folders on the middle of the page, as a hand does it, and says when it let go.
+    pub(crate) fn drop_files(&mut self, paths: &[&Path]) -> anyhow::Result<Instant> {
+        let mut drag = |kind: &str| {
             let data = json!({ "items": [], "files": paths, "dragOperationsMask": 1 });
-            self.call("Input.dispatchDragEvent", &json!({ "type": kind, "x": 700, "y": 450, "data": data }))?;
-        }
-        Ok(())
+            self.call("Input.dispatchDragEvent", &json!({ "type": kind, "x": 700, "y": 450, "data": data }))
+        };
+        drag("dragEnter")?;
+        drag("dragOver")?;
+        thread::sleep(Duration::from_millis(300));
+        let let_go = Instant::now();
+        drag("drop")?;
+        Ok(let_go)
     }
 
     /// Moves, presses and lets go.

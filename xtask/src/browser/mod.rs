@@ -33,7 +33,7 @@ type Check = fn(&Place) -> anyhow::Result<()>;
 
 /// Builds the page and checks it.
 pub(crate) fn check() -> anyhow::Result<()> {
-    web::build()?;
+    web::build(false)?;
     check_page()
 }
 

@@ -106,8 +106,6 @@ impl Host for Direct {
         self.add("demo", "", &bytes_of("oom"));
     }
 
-    fn cancel(&mut self) {}
-
     fn recent(&self) -> Vec<String> {
         vec!["/runs/llama/rank0_memory_snapshot.pickle".into()]
     }

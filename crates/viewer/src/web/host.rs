@@ -1,7 +1,6 @@
 //! What the window needs, from a page.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use vramscope_engine::{Ask, DiffTree, Queue, Request, Response, Source, Tree, Weigh, decode, encode};
 
@@ -180,26 +179,12 @@ impl Host for PageHost {
         news
     }
 
-    fn open(&mut self, _: Vec<String>) {
-        // The page itself takes what is dropped: a browser gives no paths.
-    }
-
-    fn open_bytes(&mut self, _: String, _: Arc<[u8]>) {}
-
     fn open_demo(&mut self) {
         super::open_demo("demo.pickle.xz", DEMO);
     }
 
     fn cancel(&mut self) {
         super::cancel();
-    }
-
-    fn recent(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn list(&self, _: &str) -> Option<(String, Vec<(String, bool)>)> {
-        None
     }
 
     fn pick(&mut self, folder: bool) -> bool {

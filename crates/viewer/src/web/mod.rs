@@ -6,6 +6,7 @@
 #![allow(unreachable_pub, reason = "JavaScript reaches it")]
 
 mod host;
+mod warm;
 mod worker;
 
 use std::cell::RefCell;

@@ -1,12 +1,10 @@
 //! A session in a Web Worker: bytes come in chunks, questions and answers as messages.
 
 use vramscope_analysis::Replay;
-use vramscope_engine::{Axis, Bytes, OpenFile, Request, Response, Session, Source, Stretch, decode, encode};
+use vramscope_engine::{OpenFile, Request, Response, Session, decode, encode};
 use vramscope_snapshot::naming::{self, Name};
 use vramscope_snapshot::{AscendFolder, PROBE_BYTES, ReadError, Reader, Snapshot, ipc, looks_like_snapshot};
 use wasm_bindgen::prelude::*;
-
-use super::DEMO;
 
 /// A file on its way.
 enum Incoming {
@@ -63,23 +61,6 @@ impl Worker {
     /// Whether a file that begins so is a snapshot.
     pub fn looks_like_snapshot(head: &[u8]) -> bool {
         looks_like_snapshot(head)
-    }
-
-    /// Opens the recording that is built in and forgets it: a browser makes fast code only of what has run for a
-    /// while, and nobody waits for it yet.
-    pub fn warm() -> Result<(), JsValue> {
-        let mut worker = Self::default();
-        worker.begin("demo".into(), DEMO.len() as f64, true);
-        worker.feed(DEMO)?;
-        worker.finish()?;
-        let of = Source::default();
-        let stretch = Stretch { axis: Axis::Events, x: (0.0, 1e5), width: 600 };
-        let (bytes, y, height) = (Bytes::Requested, (0.0, 5e9), 200);
-        let picture = Request::Tile { of, bytes, stretch, y, height, pools: false, categories: false };
-        for first in [Request::Summary(of), picture, Request::Curve { of, stretch }] {
-            worker.answer(&encode(&first));
-        }
-        Ok(())
     }
 
     /// Begins a file.
