@@ -146,6 +146,8 @@ pub(super) fn profiles(place: &Place) -> anyhow::Result<()> {
     let shown = chromium.wait("two profiles", |shown| is_open(shown, 2))?;
     ensure!(shown["failed"] == json!([]), "{}", shown["failed"]);
     ensure!(shown["names"] == json!(["rank 0", "rank 1 NPU 1"]), "{}", shown["names"]);
+    // 12 512 MiB and 10 KiB are in the tables.
+    ensure!(shown["peak"] == 12_512_u64 * (1 << 20) + 10_240, "the peak is {}", shown["peak"]);
     place.picture(&mut chromium, "profiles")?;
     clean(&mut chromium, &site.url)
 }

@@ -41,8 +41,7 @@ fn moment(app: &mut App, ui: &mut Ui) {
         RichText::new(bytes(info.numbers.get(app.settings.bytes))).font(theme::big()).color(palette.text),
     );
     ui.label(
-        RichText::new(format!("{} at event {}", app.settings.bytes.name(), count(info.at)))
-            .color(palette.dim),
+        RichText::new(format!("{} at event {}", app.bytes_name(&summary), count(info.at))).color(palette.dim),
     );
     ui.add_space(8.0);
     let table = [

@@ -28,9 +28,10 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         let before = app.settings.bytes;
         let combo = ComboBox::from_id_salt("bytes")
             .width(96.0)
-            .selected_text(app.settings.bytes.name())
+            .selected_text(app.bytes_name(&summary))
             .show_ui(ui, |ui| {
-                for bytes in [Bytes::Requested, Bytes::Allocated, Bytes::Active] {
+                let told = |bytes: &Bytes| *bytes != Bytes::Requested || summary.told.requested;
+                for bytes in [Bytes::Requested, Bytes::Allocated, Bytes::Active].into_iter().filter(told) {
                     ui.selectable_value(&mut app.settings.bytes, bytes, bytes.name());
                 }
             });
