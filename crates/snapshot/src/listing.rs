@@ -1,5 +1,7 @@
 //! What a list of paths stands for, where there are no folders to look into: a browser gives files only.
 
+use std::collections::HashMap;
+
 use crate::naming::{self, Name, PROFILE_OUTPUT, is_profile_folder};
 use crate::read::AscendPart;
 
@@ -19,25 +21,30 @@ pub struct Listed {
 /// The files and profiles of a list, by run, step and rank. Paths have `/` between their parts.
 pub fn list(paths: &[String]) -> Vec<Listed> {
     let parts: Vec<Vec<&str>> = paths.iter().map(|path| path.split('/').collect()).collect();
-    let roots: Vec<&[&str]> = parts.iter().filter_map(|path| root(path)).collect();
+    // Each profile, and where it is in what comes out.
+    let mut roots: HashMap<&[&str], Option<usize>> =
+        parts.iter().filter_map(|path| Some((root(path)?, None))).collect();
     let mut listed: Vec<Listed> = Vec::new();
     for (row, (path, parts)) in paths.iter().zip(&parts).enumerate() {
-        let root = roots.iter().filter(|root| parts.starts_with(root)).min_by_key(|root| root.len());
+        let root = (1..parts.len()).filter_map(|len| parts.get(..len)).find(|root| roots.contains_key(root));
         let Some(root) = root else {
             let name = naming::name(path);
             listed.push(Listed { path: path.clone(), name, rows: vec![row], is_profile: false });
             continue;
         };
+        // Also one of which nothing can be read is named.
+        let place = *roots.entry(root).or_default().get_or_insert_with(|| {
+            let path = root.join("/");
+            listed.push(Listed { path, name: Name::default(), rows: Vec::new(), is_profile: true });
+            listed.len() - 1
+        });
         let Some([inside] | [PROFILE_OUTPUT, inside]) = parts.get(root.len()..) else { continue };
         // Logs of a database say that it is not whole.
         let is_log = inside.ends_with(".db-wal") || inside.ends_with(".db-journal");
-        if AscendPart::of(inside).is_none() && !is_log {
-            continue;
-        }
-        let path = root.join("/");
-        match listed.iter_mut().find(|listed| listed.is_profile && listed.path == path) {
-            Some(listed) => listed.rows.push(row),
-            None => listed.push(Listed { path, name: Name::default(), rows: vec![row], is_profile: true }),
+        if let Some(profile) = listed.get_mut(place)
+            && (AscendPart::of(inside).is_some() || is_log)
+        {
+            profile.rows.push(row);
         }
     }
     for Listed { path, name, rows, .. } in listed.iter_mut().filter(|listed| listed.is_profile) {
@@ -105,5 +112,10 @@ mod tests {
             listed(&["ASCEND_PROFILER_OUTPUT/memory_record.csv"]),
             [("ASCEND_PROFILER_OUTPUT".into(), vec![0])]
         );
+    }
+
+    #[test]
+    fn a_profile_of_which_nothing_can_be_read_does_not_vanish() {
+        assert_eq!(listed(&["w_1_ascend_pt/FRAMEWORK/torch.op_range"]), [("w_1_ascend_pt".into(), vec![])]);
     }
 }

@@ -55,15 +55,38 @@ function all_read() {
   wanted = "";
 }
 
-function start_worker() {
+function new_worker() {
   // One text for every place, also for a page that was opened from a disk and may not load a second file.
   code ??= URL.createObjectURL(new Blob([element("glue").textContent, "\n", element("worker").textContent]));
   const worker = new Worker(code);
+  worker.postMessage({ module });
+  return worker;
+}
+
+function start_worker() {
+  const worker = new_worker();
   const number = workers.length;
   worker.onmessage = ({ data }) => hear(number, data);
   worker.onerror = (event) => say("a worker has stopped: " + event.message);
-  worker.postMessage({ module });
   workers.push({ worker, busy: false });
+}
+
+// A worker of its own, which ends with the first file. What it has had compiled stays with the module.
+let warming = null;
+
+function cool_down() {
+  warming?.terminate();
+  warming = null;
+}
+
+function warm_up() {
+  warming = new_worker();
+  warming.onmessage = cool_down;
+  warming.onerror = (event) => {
+    event.preventDefault();
+    cool_down();
+  };
+  warming.postMessage({ warm: true });
 }
 
 // Every file goes to a worker that reads none, so that as many are read at once as there are processors.
@@ -75,6 +98,7 @@ function next_file() {
       start_worker();
       number = workers.length - 1;
     }
+    cool_down();
     const file = waiting.shift();
     reading.set(file.id, file);
     workers[number].busy = true;
@@ -101,17 +125,18 @@ function hear(number, data) {
   }
 }
 
+function add(file) {
+  waiting.push({ id: files++, ...file });
+  wasm_bindgen.reading(file.name, 0, file.bytes);
+}
+
+// Files with their paths below what was dropped; those of a profile belong together.
 function open(list) {
   for (const [name, rows, profile] of JSON.parse(wasm_bindgen.inputs(list.map((file) => file.name)))) {
-    const parts = rows.map((row) => list[row]);
-    const file = { id: files++, named: true, ...parts[0], name, profile };
-    if (file.text === undefined) {
-      file.parts = parts.map(({ name, blob }) => ({ name: name.split("/").at(-1), blob }));
-      file.bytes = parts.reduce((sum, { blob }) => sum + blob.size, 0);
-    }
-    delete file.blob;
-    wasm_bindgen.reading(name, 0, file.bytes);
-    waiting.push(file);
+    const parts = rows.map((row) => ({ name: list[row].name.split("/").at(-1), blob: list[row].blob }));
+    const bytes = parts.reduce((sum, { blob }) => sum + blob.size, 0);
+    const named = profile ? !name.includes("/") : list[rows[0]].named ?? true;
+    add({ name, parts, bytes, named, profile });
   }
   next_file();
 }
@@ -142,7 +167,13 @@ async function dropped(event) {
   const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
   const plain = [...event.dataTransfer.files];
   const list = [];
-  for (const entry of entries) await walk(entry, "", list);
+  // Two folders of the same name are two folders.
+  const times = new Map();
+  for (const entry of entries) {
+    const time = (times.get(entry.name) ?? 0) + 1;
+    times.set(entry.name, time);
+    await walk(entry, time > 1 && entry.isDirectory ? time + "/" : "", list);
+  }
   if (entries.length === 0) list.push(...plain.map((blob) => ({ name: blob.name, blob })));
   open(list);
 }
@@ -255,16 +286,19 @@ async function main() {
   if (served) hear_server().catch(gone);
   const inside = [...document.querySelectorAll("script[data-snapshot]")];
   if (inside.length > 0) {
-    open(inside.map((script) => ({
-      name: script.dataset.snapshot,
-      rank: script.dataset.rank,
-      role: script.dataset.role,
-      text: script.textContent.trim(),
-      bytes: Number(script.dataset.bytes),
-    })));
-  } else if (!served) {
+    for (const script of inside) {
+      add({
+        name: script.dataset.snapshot,
+        rank: script.dataset.rank,
+        role: script.dataset.role,
+        text: script.textContent.trim(),
+        bytes: Number(script.dataset.bytes),
+      });
+    }
+    next_file();
+  } else if (!served && workers.length === 0) {
     start_worker();
-    workers[0].worker.postMessage({ warm: true });
+    warm_up();
   }
 }
 

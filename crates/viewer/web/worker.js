@@ -8,11 +8,11 @@ const WARM = 1500;
 // Milliseconds between two words about progress: each one has the page drawn anew, which takes a core from reading
 // where there is no graphics processor.
 const PROGRESS = 250;
+// Milliseconds after which questions are let in: bytes that are already there would never let them.
+const TURN = 30;
 let worker = null;
 let memory = null;
 let cancelled = false;
-// Whether there was a file.
-let used = false;
 let turn = Promise.resolve();
 
 // A trap leaves the module of no more use: every later call says so.
@@ -20,6 +20,14 @@ const message = (error) =>
   error instanceof WebAssembly.RuntimeError || error instanceof RangeError
     ? "the browser gave this page no more memory, or the reader has a fault (" + error.message + ")"
     : String(error && error.message ? error.message : error);
+
+// Lets messages in that have come meanwhile; a timer would wait longer.
+const door = new MessageChannel();
+const let_in = () =>
+  new Promise((done) => {
+    door.port1.onmessage = done;
+    door.port2.postMessage(null);
+  });
 
 // What is being read from. Chromium forgets a stream that nothing but a promise waits for.
 let source = null;
@@ -35,7 +43,12 @@ async function each_piece(blob, use) {
     source = blob.stream().getReader();
     next = () => source.read();
   }
+  let since = performance.now();
   for (;;) {
+    if (performance.now() - since > TURN) {
+      await let_in();
+      since = performance.now();
+    }
     // The last piece may come together with the end.
     const { done, value } = await next();
     if (value?.length && !use(value)) return source.cancel();
@@ -45,19 +58,22 @@ async function each_piece(blob, use) {
 }
 
 async function read({ id, name, parts, bytes, named, profile }) {
-  const [{ blob }] = parts;
   if (!named && !profile) {
-    const head = await blob.slice(0, wasm_bindgen.Worker.probe_bytes()).arrayBuffer();
+    const head = await parts[0].blob.slice(0, wasm_bindgen.Worker.probe_bytes()).arrayBuffer();
     if (!wasm_bindgen.Worker.looks_like_snapshot(new Uint8Array(head))) throw null;
   }
   const start = performance.now();
-  if (profile) worker.begin_profile(name, parts.map((part) => part.name), parts.map((part) => part.blob.size));
-  else worker.begin(name, bytes, named);
+  if (profile) {
+    const [names, sizes] = [parts.map((part) => part.name), parts.map((part) => part.blob.size)];
+    worker.begin_profile(name, names, sizes, named);
+  } else {
+    worker.begin(name, bytes, named);
+  }
   let parsing = 0;
   let told = start;
   let done = 0;
   for (let place; (place = worker.next_file()) !== undefined; ) {
-    await each_piece(parts[place].blob, (piece) => {
+    const feed = (piece) => {
       const before = performance.now();
       worker.feed(piece);
       const now = performance.now();
@@ -68,7 +84,14 @@ async function read({ id, name, parts, bytes, named, profile }) {
         told = now;
       }
       return !cancelled;
-    });
+    };
+    try {
+      await each_piece(parts[place].blob, feed);
+    } catch (error) {
+      // Without a file that the browser cannot read, a profile is still one.
+      if (!profile || !(error instanceof DOMException)) throw error;
+      worker.lose(error.message);
+    }
     if (cancelled) return worker.stop();
   }
   performance.measure("read", { start });
@@ -99,14 +122,11 @@ async function unpack({ id, name, rank, role, text, bytes }) {
   postMessage({ id, devices: worker.finish() });
 }
 
-// Ends when somebody has a file, or after a while.
-async function warm() {
+// The page ends this worker when it hears from it, and as soon as there is a file.
+function warm() {
   const warm = new wasm_bindgen.Warm();
-  for (const end = performance.now() + WARM; performance.now() < end && !used; ) {
-    warm.run();
-    await new Promise((done) => setTimeout(done));
-  }
-  warm.free();
+  for (const end = performance.now() + WARM; performance.now() < end; ) warm.run();
+  postMessage({ warm: true });
 }
 
 onmessage = ({ data }) => {
@@ -122,12 +142,11 @@ onmessage = ({ data }) => {
     }
     postMessage({ ticket: data.ticket, bytes }, [bytes.buffer]);
   } else if (data.warm) {
-    turn = turn.then(warm);
+    warm();
   } else if (data.cancel) {
     cancelled = true;
   } else {
     cancelled = false;
-    used = true;
     turn = turn
       .then(() => (data.text === undefined ? read(data) : unpack(data)))
       .catch((error) => postMessage({ id: data.id, error: error === null ? null : message(error) }))

@@ -159,7 +159,6 @@ pub(super) fn cancels(place: &Place) -> anyhow::Result<()> {
     let (site, mut chromium) = start("")?;
     chromium.drop_files(&[&long])?;
     chromium.wait("progress", |shown| number(shown, "/reading/0/1") > 0.0)?;
-    place.picture(&mut chromium, "reading")?;
     chromium.value("vramscope.cancel()")?;
     let shown = chromium.wait("the end", |shown| shown["reading"] == json!([]))?;
     ensure!(shown["devices"] == 0 && shown["failed"] == json!([]), "{shown}");

@@ -13,7 +13,12 @@ use super::{Chromium, Place, clean, is_open, number, pixels, recordings, vramsco
 use crate::process::{root, run};
 
 /// What `report` takes besides snapshots, each with its devices.
-const OTHER_INPUTS: [(&str, u64); 3] = [("kineto/t.json.xz", 1), ("kineto/mt.json.gz", 1), ("ascend", 2)];
+const OTHER_INPUTS: [(&str, u64); 4] = [
+    ("kineto/t.json.xz", 1),
+    ("kineto/mt.json.gz", 1),
+    ("ascend", 2),
+    ("ascend/actor_update/worker0_4100_20261115064500000_ascend_pt/", 1),
+];
 
 pub(super) fn check(place: &Place) -> anyhow::Result<()> {
     let file = place.work.path().join("report.html");

@@ -79,7 +79,8 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
                 return None;
             };
             let (peak, events) = (bytes_text(shown.peaks[0].0), text::plural(shown.events as usize, "event"));
-            let caption = format!("{} · requested bytes over {events}, {peak} at most", shown.device);
+            let which = if shown.told.requested { "requested" } else { "allocated" };
+            let caption = format!("{} · {which} bytes over {events}, {peak} at most", shown.device);
             Some((vramscope_viewer::poster(&session, of, PICTURE)?, caption))
         };
         let pictures = sources.into_iter().filter_map(picture).collect();

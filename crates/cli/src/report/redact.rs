@@ -13,12 +13,14 @@ use vramscope_snapshot::{Snapshot, StrId, StringTable};
 /// Folders of libraries: what follows is the same on every machine.
 const LIBRARIES: [&str; 3] = ["site-packages/", "dist-packages/", "/lib/python3"];
 
-/// Folders in the sources of PyTorch, and of the system's libraries.
-const PUBLIC_FOLDERS: [&str; 7] =
-    ["aten/src/", "/c10/", "torch/csrc/", "/pytorch/third_party/", "/usr/lib/", "/usr/include/", "libc.so"];
+/// Folders in the sources of PyTorch, below wherever it was built.
+const PYTORCH: [&str; 4] = ["/aten/src/", "/c10/", "/torch/csrc/", "/pytorch/third_party/"];
+
+/// Folders of the system.
+const SYSTEM: [&str; 4] = ["/usr/lib/", "/usr/include/", "/lib/", "/lib64/"];
 
 /// How operators and functions of PyTorch, Python and the C++ runtime begin.
-const PUBLIC_NAMES: [&str; 17] = [
+const PUBLIC_NAMES: [&str; 26] = [
     "aten::",
     "at::",
     "c10::",
@@ -29,14 +31,26 @@ const PUBLIC_NAMES: [&str; 17] = [
     "torch::",
     "autograd::",
     "std::",
+    "__gnu_cxx::",
     "pybind11::",
-    "_Py",
-    "Py",
-    "__libc",
-    "_start",
-    "clone",
-    "void at::",
+    "_PyEval_",
+    "_PyFunction_",
+    "_PyObject_",
+    "_PyRun_",
+    "_PyVectorcall_",
+    "_Py_",
+    "PyCFunction_",
+    "PyEval_",
+    "PyObject_",
+    "PyRun_",
+    "PyVectorcall_",
+    "Py_",
+    "THPVariable_",
+    "__libc_",
 ];
+
+/// The same, as whole names.
+const PUBLIC_WORDS: [&str; 4] = ["_start", "clone", "clone3", "start_thread"];
 
 /// A file with the names left out.
 pub(super) fn redact(mut opened: Opened) -> Opened {
@@ -62,15 +76,28 @@ fn library(path: &str) -> Option<&str> {
         return path.get(at..);
     }
     // C++ of PyTorch and of the system: the folder is that of whoever built it. Extensions are the program's own.
-    if PUBLIC_FOLDERS.iter().any(|folder| path.contains(folder)) && !path.ends_with(".py") {
+    let whole = format!("/{path}");
+    let is_pytorch = PYTORCH.iter().any(|folder| whole.contains(folder));
+    let is_system = SYSTEM.iter().any(|folder| path.starts_with(folder));
+    if (is_pytorch || is_system) && !path.ends_with(".py") {
         return path.rsplit('/').next();
     }
     None
 }
 
+/// What of a C++ function or an operator says nothing of the program: types that it was made for, arguments, and the
+/// node that was run are left out.
+fn public_part(function: &str) -> String {
+    let head = function.split(['<', '(']).next().unwrap_or_default();
+    let head = head.split(": ").next().unwrap_or_default();
+    // Templates come with what they return.
+    let name = head.split_whitespace().next_back().unwrap_or_default();
+    if name == function { name.to_owned() } else { format!("{name}…") }
+}
+
 /// Whether a function without a file is an operator, or PyTorch's, Python's or the system's.
 fn is_public(function: &str) -> bool {
-    PUBLIC_NAMES.iter().any(|known| function.starts_with(known))
+    PUBLIC_NAMES.iter().any(|known| function.starts_with(known)) || PUBLIC_WORDS.contains(&function)
 }
 
 fn strings(snapshot: &Snapshot) -> StringTable {
@@ -90,8 +117,9 @@ fn strings(snapshot: &Snapshot) -> StringTable {
                 Some(rest) => kept.insert(frame.file, rest.to_owned()),
                 None => Some(own.entry(frame.file).or_insert_with(|| next("file", ".py")).clone()),
             };
-            if rest.is_some() && (!without_file || is_public(name)) {
-                kept.insert(frame.name, name.to_owned());
+            let public = if file.ends_with(".py") { name.to_owned() } else { public_part(name) };
+            if rest.is_some() && (!without_file || is_public(public.trim_end_matches('…'))) {
+                kept.insert(frame.name, public);
             } else {
                 own.entry(frame.name).or_insert_with(|| next("function", ""));
             }
@@ -122,7 +150,7 @@ mod tests {
 
     use vramscope_snapshot::ipc;
 
-    use super::{is_public, library, redact};
+    use super::{is_public, library, public_part, redact};
 
     #[test]
     fn paths_of_libraries_begin_at_the_library() {
@@ -137,12 +165,35 @@ mod tests {
         // Kernels of the program's own say as much as its Python.
         assert_eq!(library("/home/ann/secret/fused_kernel.cu"), None);
         assert_eq!(library("/home/ann/secret/build/secret_ext.cpython-312.so"), None);
+        // Only the folder itself counts.
+        assert_eq!(library("/home/ann/acme_torch/csrc/secret_kernel.cu"), None);
+        assert_eq!(library("aten/src/ATen/Context.cpp"), Some("Context.cpp"));
     }
 
     #[test]
     fn operators_stay_and_modules_go() {
         assert!(is_public("aten::matmul") && is_public("c10::cuda::CUDACachingAllocator::malloc"));
         assert!(!is_public("nn.Module: SecretModel_0") && !is_public("secret::launch()") && !is_public(""));
+        assert!(
+            is_public("PyEval_EvalCode") && !is_public("PyramidSecretBackward") && !is_public("cloneSecret")
+        );
+    }
+
+    #[test]
+    fn what_a_function_was_made_for_goes() {
+        let cases = [
+            ("aten::matmul", "aten::matmul"),
+            ("autograd::engine::evaluate_function: SecretBackward0", "autograd::engine::evaluate_function…"),
+            (
+                "torch::autograd::CppNode<SecretFn>::apply(std::vector<at::Tensor>&&)",
+                "torch::autograd::CppNode…",
+            ),
+            ("void c10::impl::call<at::Tensor (at::Tensor), &secret::op>()", "c10::impl::call…"),
+            ("secret::Thing std::invoke<secret::F>(secret::F&&)", "std::invoke…"),
+        ];
+        for (function, public) in cases {
+            assert_eq!(public_part(function), public);
+        }
     }
 
     #[test]

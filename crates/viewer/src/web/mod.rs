@@ -231,6 +231,8 @@ struct Shown {
     at: u32,
     stack: Vec<String>,
     peak: Option<i64>,
+    /// What the peak is of.
+    bytes: &'static str,
     verdict: Option<String>,
     /// Bytes of memory that the page itself has; workers have their own.
     memory: usize,
@@ -263,7 +265,8 @@ impl Shown {
             selected: app.selected,
             at: app.cursor,
             stack: app.selected_stack(),
-            peak: summary.as_ref().map(|summary| summary.peaks[0].0),
+            bytes: summary.as_ref().map_or("", |summary| app.bytes_name(summary)),
+            peak: summary.as_ref().map(|summary| summary.peaks[app.settings.bytes as usize].0),
             verdict: summary.map(|summary| summary.verdict.clone()),
             memory: std::arch::wasm32::memory_size(0) << 16,
         }
@@ -272,9 +275,10 @@ impl Shown {
     fn sentence(&self) -> String {
         match (&self.verdict, self.peak) {
             (Some(verdict), Some(peak)) => format!(
-                "{} open; device {}: peak {peak} bytes requested, {verdict}",
+                "{} open; device {}: peak {peak} bytes {}, {verdict}",
                 self.devices,
-                self.current + 1
+                self.current + 1,
+                self.bytes
             ),
             _ => "vramscope: no memory snapshot is open".into(),
         }

@@ -72,11 +72,18 @@ impl Worker {
     }
 
     /// Begins a profile, whose files have these names and sizes.
-    pub fn begin_profile(&mut self, path: String, names: Vec<String>, bytes: Vec<f64>) {
+    pub fn begin_profile(&mut self, path: String, names: Vec<String>, bytes: Vec<f64>, named: bool) {
         let name = naming::profile_name(&path, naming::profile_rank(names.iter().map(String::as_str)));
         let files = names.into_iter().zip(bytes.into_iter().map(|bytes| bytes as u64)).collect();
         let source = Incoming::Profile(Box::new(AscendFolder::new(files)));
-        self.reading = Some(Reading { path, name, source, bytes: 0, named: true, asked: false });
+        self.reading = Some(Reading { path, name, source, bytes: 0, named, asked: false });
+    }
+
+    /// Says that the rest of a file of a profile cannot be had.
+    pub fn lose(&mut self, reason: &str) {
+        if let Some(Reading { source: Incoming::Profile(folder), .. }) = &mut self.reading {
+            folder.lose(&reason);
+        }
     }
 
     /// Begins what a report carries, which says what the rank is and what it was for.
