@@ -68,10 +68,10 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Ci => ci::run(),
         Command::Wasm => wasm::check(),
-        Command::Window => window::check(),
+        Command::Window => process::build().and_then(|()| window::check()),
         Command::Web { names } => web::build(names),
         Command::Browser => browser::check(),
-        Command::Tables => tables::check(),
+        Command::Tables => process::build().and_then(|()| tables::check()),
         Command::Gen(args) => generate::run(&args),
         Command::Bench(bench) => bench::run(&bench),
         Command::Measure { stage, file, runs } => measure::run(stage, &file, runs),

@@ -19,6 +19,16 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// The program as the tests have it.
+pub(crate) fn binary() -> PathBuf {
+    root().join("target/debug/vramscope")
+}
+
+/// Builds [`binary`].
+pub(crate) fn build() -> anyhow::Result<()> {
+    run(&mut cargo(&["build", "--locked", "--package", "vramscope"]))
+}
+
 /// Runs a command and fails if it does.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let line: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::process::{cargo, root, run};
+use crate::process::{self, root, run};
 
 /// Recordings that are compared, one with several pools and one with a late start among them.
 const RECORDINGS: [&str; 4] = ["llama_python", "cudagraph_pools", "late_start", "oom"];
@@ -31,8 +31,7 @@ assert max(csv, want['start']['requested']) == want['peak']['requested']['bytes'
 /// Exports recordings and asks DuckDB and polars for their peaks.
 pub(crate) fn check() -> anyhow::Result<()> {
     let python = python()?;
-    run(&mut cargo(&["build", "--locked", "--package", "vramscope"]))?;
-    let vramscope = root().join("target/debug/vramscope");
+    let vramscope = process::binary();
     for recording in RECORDINGS {
         let path = root().join(format!("testdata/recordings/{recording}.pickle.xz"));
         let folder = tempfile::tempdir()?;
@@ -63,7 +62,7 @@ fn python() -> anyhow::Result<std::path::PathBuf> {
     if !works(&python) {
         let mut venv = Command::new("python3");
         venv.args(["-m", "venv", "--clear"]).arg(&folder);
-        if !crate::process::works(&mut venv) {
+        if !process::works(&mut venv) {
             // Debian keeps it in a package of its own.
             run(Command::new("apt-get").args(["install", "--yes", "--quiet", "python3", "python3-venv"]))
                 .context("checking the exported tables needs python3 with venv")?;
@@ -75,5 +74,5 @@ fn python() -> anyhow::Result<std::path::PathBuf> {
 }
 
 fn works(python: &Path) -> bool {
-    crate::process::works(Command::new(python).args(["-c", "import duckdb, polars"]))
+    process::works(Command::new(python).args(["-c", "import duckdb, polars"]))
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
 
-use crate::process::{cargo, need, root, run};
+use crate::process::{binary, need, root, run};
 
 /// A screen that needs no hardware, and what a window loads when it opens.
 pub(crate) const DEBIAN_PACKAGES: [&str; 8] = [
@@ -28,7 +28,6 @@ const LEAST_COLORS: usize = 200;
 /// Opens the window on a recording and looks at the picture that it saves.
 pub(crate) fn check() -> anyhow::Result<()> {
     need(&DEBIAN_PACKAGES).context("a window without a screen needs Xvfb and Mesa")?;
-    run(&mut cargo(&["build", "--locked", "--package", "vramscope"]))?;
     draw(&Screen::start()?.display)
 }
 
@@ -68,7 +67,7 @@ fn draw(display: &str) -> anyhow::Result<()> {
     let recordings = root().join("testdata/recordings");
     run(Command::new("timeout")
         .arg("120")
-        .arg(root().join("target/debug/vramscope"))
+        .arg(binary())
         .args(["view", "--no-cache", "--screenshot"])
         .arg(&picture)
         .args([recordings.join("oom.pickle.xz"), recordings.join("expandable.pickle.xz")])

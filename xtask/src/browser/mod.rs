@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::process::{cargo, need, root, run};
-use crate::{web, window};
+use crate::process::{need, root};
+use crate::{process, web, window};
 use chromium::Chromium;
 use driver::Browser;
 use files::Files;
@@ -31,9 +31,10 @@ const RANKS: [(u32, &str); 4] = [(0, "oom"), (1, "alloc_retry"), (2, "expandable
 
 type Check = fn(&Place) -> anyhow::Result<()>;
 
-/// Builds the page and checks it.
+/// Builds the page, and the program with it, and checks them.
 pub(crate) fn check() -> anyhow::Result<()> {
     web::build(false)?;
+    process::build()?;
     check_page()
 }
 
@@ -41,7 +42,6 @@ pub(crate) fn check() -> anyhow::Result<()> {
 pub(crate) fn check_page() -> anyhow::Result<()> {
     need(&["chromium", "firefox-esr"]).context("the page is tried in Chromium and Firefox")?;
     need(&window::DEBIAN_PACKAGES).context("Firefox has WebGL on a screen only")?;
-    run(&mut cargo(&["build", "--package", "vramscope", "--locked"]))?;
     let place = Place::new()?;
     let checks: [(&str, Check); 9] = [
         ("page", page::looks_around),
@@ -137,7 +137,7 @@ fn clean(chromium: &mut Chromium, base: &str) -> anyhow::Result<()> {
 
 /// The program; the page is inside.
 fn vramscope() -> Command {
-    let mut command = Command::new(root().join("target/debug/vramscope"));
+    let mut command = Command::new(process::binary());
     command.env_remove("VRAMSCOPE_WEB");
     command
 }
