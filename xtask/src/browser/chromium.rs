@@ -188,6 +188,10 @@ impl Chromium {
                 self.workers.push(session);
                 return Ok(());
             }
+            "Target.detachedFromTarget" => {
+                self.workers.retain(|session| params["sessionId"] != *session);
+                return Ok(());
+            }
             _ => return Ok(()),
         };
         self.complaints.push(complaint);
