@@ -198,6 +198,11 @@ pub(super) fn firefox(place: &Place) -> anyhow::Result<()> {
     let picture = place.picture(&mut firefox, "firefox")?;
     pixels::bars(&picture, &shown, 2)?;
     pixels::compare(&picture, &shown, &recordings()?)?;
+    // One that comes in many pieces.
+    let large = place.work.path().join("large.pickle");
+    generate::quietly(&large, 200_000)?;
+    firefox.pick(&[&large])?;
+    firefox.wait("a larger file", |shown| is_open(shown, 3))?;
     let complaints = firefox.complaints()?;
     ensure!(complaints.is_empty(), "the console says: {complaints:?}");
     Ok(())
