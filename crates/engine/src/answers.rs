@@ -187,6 +187,25 @@ pub struct Summary {
     pub envelopes: Vec<String>,
 }
 
+impl Summary {
+    /// Whether the file tells these bytes.
+    pub fn tells(&self, bytes: Bytes) -> bool {
+        match bytes {
+            Bytes::Requested => self.told.requested,
+            Bytes::Reserved => self.told.reserved,
+            Bytes::Allocated | Bytes::Active => true,
+        }
+    }
+
+    /// What bytes are called here. Where the file does not tell what was asked for, what was given stands for it.
+    pub fn name_of(&self, bytes: Bytes) -> &'static str {
+        match bytes {
+            Bytes::Requested if !self.told.requested => Bytes::Allocated.name(),
+            bytes => bytes.name(),
+        }
+    }
+}
+
 /// An allocation in a tile, with what its colour depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {

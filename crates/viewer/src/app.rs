@@ -172,12 +172,6 @@ impl App {
         Palette::new(self.settings.dark)
     }
 
-    /// What the bytes on the screen are. Where the file does not tell what was asked for, they are what was given.
-    pub(crate) fn bytes_name(&self, summary: &Summary) -> &'static str {
-        let is_told = summary.told.requested || self.settings.bytes != Bytes::Requested;
-        if is_told { self.settings.bytes.name() } else { Bytes::Allocated.name() }
-    }
-
     /// What colours depend on now, with the stacks that fit the search.
     pub(crate) fn coloring<'a>(&self, found: Option<&'a [u32]>, events: u32) -> Coloring<'a> {
         Coloring { by: self.settings.color, palette: self.palette(), events, found }

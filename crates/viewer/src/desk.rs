@@ -116,8 +116,6 @@ pub trait Host {
     fn news(&mut self) -> Vec<News>;
     /// Opens files or folders by path. A browser gives no paths: the page itself takes what is dropped.
     fn open(&mut self, _paths: Vec<String>) {}
-    /// Opens a file that was dropped as bytes.
-    fn open_bytes(&mut self, _name: String, _bytes: Arc<[u8]>) {}
     /// Opens the recording that is built in.
     fn open_demo(&mut self) {}
     /// Stops reading.

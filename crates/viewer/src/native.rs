@@ -11,10 +11,7 @@ use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open, ope
 
 use crate::desk::{Host, News, Slot};
 use crate::threads::Threads;
-use crate::{App, save};
-
-/// The recording that is built in: a batch size that doubles until the device is full.
-const DEMO: &[u8] = include_bytes!("../../../testdata/recordings/oom.pickle.xz");
+use crate::{App, DEMO, save};
 
 /// Files that are remembered.
 const MOST_RECENT: usize = 12;
@@ -280,20 +277,17 @@ impl Host for ThreadHost {
         self.read(inputs);
     }
 
-    fn open_bytes(&mut self, name: String, bytes: Arc<[u8]>) {
+    fn open_demo(&mut self) {
         let add = self.threads.adder();
         let (news, ctx) = (Arc::clone(&self.news), self.ctx.clone());
         thread::spawn(move || {
-            let item = match open_bytes(&name, &bytes) {
+            let name = "demo.pickle.xz".to_owned();
+            let item = match open_bytes(&name, DEMO) {
                 Ok(opened) => News::Opened { name, sources: add(ready(opened)) },
                 Err(error) => News::Failed { name, message: error.to_string() },
             };
             tell(&news, &ctx, item);
         });
-    }
-
-    fn open_demo(&mut self) {
-        self.open_bytes("demo.pickle.xz".into(), DEMO.into());
     }
 
     fn cancel(&mut self) {

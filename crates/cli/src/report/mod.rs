@@ -12,7 +12,7 @@ use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use vramscope_analysis::units::bytes as bytes_text;
-use vramscope_engine::{Request, Response, Session, Source};
+use vramscope_engine::{Bytes, Request, Response, Session, Source};
 use vramscope_snapshot::ipc;
 
 use crate::args::{CacheArgs, FileArgs};
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
                 return None;
             };
             let (peak, events) = (bytes_text(shown.peaks[0].0), text::plural(shown.events as usize, "event"));
-            let which = if shown.told.requested { "requested" } else { "allocated" };
+            let which = shown.name_of(Bytes::Requested);
             let caption = format!("{} · {which} bytes over {events}, {peak} at most", shown.device);
             Some((vramscope_viewer::poster(&session, of, PICTURE)?, caption))
         };

@@ -98,10 +98,6 @@ impl Host for Direct {
         self.news.push(News::Failed { name: paths.join(" "), message: "not here".into() });
     }
 
-    fn open_bytes(&mut self, name: String, bytes: Arc<[u8]>) {
-        self.add(&name, "", &bytes);
-    }
-
     fn open_demo(&mut self) {
         self.add("demo", "", &bytes_of("oom"));
     }

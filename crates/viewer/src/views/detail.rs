@@ -2,7 +2,7 @@
 
 use egui::{Align2, RichText, ScrollArea, Sense, Ui, vec2};
 use vramscope_analysis::units::{bytes, count};
-use vramscope_engine::{Details, FrameInfo, Neighbour, Request, Response};
+use vramscope_engine::{Bytes, Details, FrameInfo, Neighbour, Request, Response};
 
 use crate::app::App;
 use crate::color;
@@ -41,25 +41,16 @@ fn moment(app: &mut App, ui: &mut Ui) {
         RichText::new(bytes(info.numbers.get(app.settings.bytes))).font(theme::big()).color(palette.text),
     );
     ui.label(
-        RichText::new(format!("{} at event {}", app.bytes_name(&summary), count(info.at))).color(palette.dim),
+        RichText::new(format!("{} at event {}", summary.name_of(app.settings.bytes), count(info.at)))
+            .color(palette.dim),
     );
     ui.add_space(8.0);
-    let table = [
-        ("requested", info.numbers.requested),
-        ("allocated", info.numbers.allocated),
-        ("active", info.numbers.active),
-        ("reserved", info.numbers.reserved),
-    ];
-    for (name, value) in table {
-        let told = match name {
-            "reserved" => summary.told.reserved,
-            "requested" => summary.told.requested,
-            _ => true,
-        };
-        if told {
-            pair(app, ui, name, &bytes(value), &format!("{} B", grouped(value)));
+    for which in Bytes::ALL {
+        let value = info.numbers.get(which);
+        if summary.tells(which) {
+            pair(app, ui, which.name(), &bytes(value), &format!("{} B", grouped(value)));
         } else {
-            pair(app, ui, name, "not in this file", "");
+            pair(app, ui, which.name(), "not in this file", "");
         }
     }
     pair(app, ui, "live", &format!("{} allocations", count(info.live)), "");

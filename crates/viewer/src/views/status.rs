@@ -2,7 +2,7 @@
 
 use egui::{Align, Layout, RichText, Ui};
 use vramscope_analysis::units::{bytes, count};
-use vramscope_engine::{MomentInfo, Request, Response, Summary};
+use vramscope_engine::{Bytes, MomentInfo, Request, Response, Summary};
 
 use crate::app::App;
 use crate::desk::Slot;
@@ -52,8 +52,7 @@ fn numbers(app: &App, ui: &mut Ui, info: &MomentInfo, summary: &Summary) {
     };
     part(ui, place, palette.text);
     let n = &info.numbers;
-    // Without what was asked for, it is the blocks that count.
-    let name = if summary.told.requested { "requested" } else { "allocated" };
+    let name = summary.name_of(Bytes::Requested);
     part(ui, format!("{name} {}", bytes(n.requested)), palette.text);
     if summary.told.reserved {
         part(ui, format!("reserved {}", bytes(n.reserved)), palette.dim);

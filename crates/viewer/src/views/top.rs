@@ -28,10 +28,10 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         let before = app.settings.bytes;
         let combo = ComboBox::from_id_salt("bytes")
             .width(96.0)
-            .selected_text(app.bytes_name(&summary))
+            .selected_text(summary.name_of(app.settings.bytes))
             .show_ui(ui, |ui| {
-                let told = |bytes: &Bytes| *bytes != Bytes::Requested || summary.told.requested;
-                for bytes in [Bytes::Requested, Bytes::Allocated, Bytes::Active].into_iter().filter(told) {
+                let all = [Bytes::Requested, Bytes::Allocated, Bytes::Active];
+                for bytes in all.into_iter().filter(|bytes| summary.tells(*bytes)) {
                     ui.selectable_value(&mut app.settings.bytes, bytes, bytes.name());
                 }
             });

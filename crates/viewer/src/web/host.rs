@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use vramscope_engine::{Ask, DiffTree, Queue, Request, Response, Source, Tree, Weigh, decode, encode};
 
-use super::{DEMO, INBOX};
+use super::INBOX;
+use crate::DEMO;
 use crate::desk::{Host, News, Slot};
 
 /// Questions that a server gets at once: it has threads, and a line has a delay.

@@ -17,9 +17,6 @@ use wasm_bindgen::prelude::*;
 
 use crate::{App, News, Slot};
 
-/// The recording that is built in.
-const DEMO: &[u8] = include_bytes!("../../../../testdata/recordings/oom.pickle.xz");
-
 #[wasm_bindgen(js_namespace = vramscope)]
 extern "C" {
     fn ask(lane: u32, ticket: u32, request: &[u8]);
@@ -265,7 +262,7 @@ impl Shown {
             selected: app.selected,
             at: app.cursor,
             stack: app.selected_stack(),
-            bytes: summary.as_ref().map_or("", |summary| app.bytes_name(summary)),
+            bytes: summary.as_ref().map_or("", |summary| summary.name_of(app.settings.bytes)),
             peak: summary.as_ref().map(|summary| summary.peaks[app.settings.bytes as usize].0),
             verdict: summary.map(|summary| summary.verdict.clone()),
             memory: std::arch::wasm32::memory_size(0) << 16,

@@ -11,8 +11,7 @@ use vramscope_engine::{OpenFile, Request, Response, Session};
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 use wasm_bindgen::prelude::*;
 
-use super::DEMO;
-use crate::{App, Host, News, Slot};
+use crate::{App, DEMO, Host, News, Slot};
 
 /// The recording that is built in, and a window on it that nobody sees.
 #[wasm_bindgen]
