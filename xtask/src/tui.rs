@@ -12,7 +12,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use vramscope_files::{find, open};
 use vramscope_tui::keys::View;
-use vramscope_tui::{App, Colours, Document, Effect, Ground, News, Theme, draw};
+use vramscope_tui::{App, Colors, Document, Effect, Ground, News, Theme, draw};
 
 use crate::generate;
 
@@ -61,7 +61,7 @@ struct Session {
 impl Session {
     fn new(file: &Path) -> anyhow::Result<Self> {
         let (inputs, _) = find(&[file.to_owned()]);
-        let theme = Theme { colours: Colours::True, ground: Ground::Dark, ascii: false };
+        let theme = Theme { colors: Colors::True, ground: Ground::Dark, ascii: false };
         let mut app = App::new(inputs, false, theme, false);
         app.resize(SIZE.0, SIZE.1);
         for effect in app.effects() {

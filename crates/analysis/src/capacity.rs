@@ -4,7 +4,7 @@ use vramscope_snapshot::Snapshot;
 
 use crate::allocations::Moment;
 use crate::replay::Replay;
-use crate::units::parse_bytes;
+use vramscope_format::parse_bytes;
 
 /// What the driver reports as total memory, in MiB.
 const DEVICES: [(&str, u64); 20] = [

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use vramscope_snapshot::{Frame, FrameId, Snapshot};
+use vramscope_snapshot::{Frame, FrameId, Snapshot, StackId};
 
-use crate::frames::user_frame;
+use crate::frames::{no_frame, user_frame};
 use crate::weights::Weight;
 
 /// A frame that means the same in every file.
@@ -29,11 +29,22 @@ impl Line {
         Self { file, line: frame.line, name }
     }
 
+    /// The user's own line of a stack; where there is none, the reason takes the place of the function.
+    pub fn of(snapshot: &Snapshot, stack: StackId) -> Self {
+        user_frame(snapshot, stack).map_or_else(
+            || Self { file: String::new(), line: 0, name: no_frame(snapshot, stack).to_owned() },
+            |frame| Self::new(snapshot, frame),
+        )
+    }
+
+    /// Whether this is the reason why there is no line.
+    pub fn is_missing(&self) -> bool {
+        self.file.is_empty() && self.name.starts_with('(')
+    }
+
     /// `train.py:88 forward`: the file without its folders.
     pub fn short(&self) -> String {
-        let Self { file, line, name } = self;
-        let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
-        if *line == 0 { name.clone() } else { format!("{file}:{line} {name}") }
+        vramscope_format::place(&self.file, self.line, &self.name)
     }
 }
 
@@ -53,12 +64,11 @@ impl Sum {
     }
 }
 
-/// Weights by the user's own line; `None` where no stack was recorded.
-pub fn by_line(snapshot: &Snapshot, weights: &[Weight]) -> BTreeMap<Option<Line>, Sum> {
+/// Weights by the user's own line.
+pub fn by_line(snapshot: &Snapshot, weights: &[Weight]) -> BTreeMap<Line, Sum> {
     let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
     for weight in weights {
-        let line = user_frame(snapshot, weight.stack).map(|frame| Line::new(snapshot, frame));
-        sums.entry(line).or_default().add(weight);
+        sums.entry(Line::of(snapshot, weight.stack)).or_default().add(weight);
     }
     sums
 }

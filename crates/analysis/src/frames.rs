@@ -4,7 +4,7 @@
 //! runtime. Other installed packages are not: whoever debugs a training run wants to see the line of
 //! the model library.
 
-use vramscope_snapshot::{Frame, Snapshot, StackId};
+use vramscope_snapshot::{Frame, FrameId, Snapshot, StackId};
 
 /// Whether a frame is PyTorch's, CPython's or the C++ runtime's.
 pub fn is_internal(name: &str, file: &str) -> bool {
@@ -31,20 +31,45 @@ pub fn is_internal(name: &str, file: &str) -> bool {
 
 /// The innermost frame of a stack that is the user's own; else the innermost that there is.
 pub fn user_frame(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
-    let is_own = |frame: &Frame| !is_internal(snapshot.text(frame.name), snapshot.text(frame.file));
+    let frames = snapshot.stacks.get(stack);
+    let is_own = |id: &&FrameId| {
+        let frame = snapshot.stacks.frame(**id);
+        !is_internal(snapshot.text(frame.name), snapshot.text(frame.file)) && !snapshot.is_ignored(**id)
+    };
     // Without one, the first that is not the machinery which recorded the stack.
-    let is_machinery = |frame: &Frame| {
-        let name = snapshot.text(frame.name);
+    let is_machinery = |id: &FrameId| {
+        let name = snapshot.text(snapshot.stacks.frame(*id).name);
         ["unwind::", "CapturedTraceback", "CUDACachingAllocator", "gather_with_cpp"]
             .iter()
             .any(|word| name.contains(word))
     };
-    let tell = |frame: &Frame| !is_machinery(frame);
-    snapshot
-        .frames(stack)
-        .find(is_own)
-        .or_else(|| snapshot.frames(stack).find(tell))
-        .or_else(|| snapshot.frames(stack).next())
+    let found = frames.iter().find(is_own).or_else(|| frames.iter().find(|id| !is_machinery(id)));
+    found.or(frames.first()).map(|&id| snapshot.stacks.frame(id))
+}
+
+/// What people read instead of a line for a stack that has none: why there is none.
+pub fn no_frame(snapshot: &Snapshot, stack: StackId) -> &'static str {
+    if !snapshot.has.addresses {
+        // What a profile's totals count and none of its rows names.
+        return "(not named in this file)";
+    }
+    match stack {
+        StackId::ABSENT if records_stacks(snapshot) => "(before recording began)",
+        StackId::ABSENT => "(stack not recorded)",
+        // Python stacks were recorded and this thread had none.
+        _ => "(no Python frame, likely autograd)",
+    }
+}
+
+/// Events that are looked at to tell whether stacks were recorded.
+const LOOKED_AT: usize = 1000;
+
+/// Whether events carry stacks. In such a recording a block without one is older than the recording.
+fn records_stacks(snapshot: &Snapshot) -> bool {
+    snapshot.traces.iter().any(|trace| {
+        let events = &trace.events;
+        (0..events.len().min(LOOKED_AT)).any(|row| events.get(row).stack != StackId::ABSENT)
+    })
 }
 
 #[cfg(test)]

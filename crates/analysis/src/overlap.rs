@@ -47,7 +47,7 @@ pub fn overlap(
     replay: &Replay,
     (from, to): (Moment, Moment),
     by: GroupBy,
-    keep: impl Fn(&Allocation) -> bool,
+    keep: impl Fn(AllocIdx, &Allocation) -> bool,
 ) -> Vec<Overlap> {
     let name = |stack: StackId| match by {
         GroupBy::Operator => operator(snapshot, stack).unwrap_or_default(),
@@ -65,7 +65,7 @@ pub fn overlap(
     let mut by_name: HashMap<String, usize> = HashMap::new();
     for index in replay.overlapping(from, to) {
         let allocation = replay.allocation(index);
-        if !keep(&allocation) {
+        if !keep(index, &allocation) {
             continue;
         }
         let group = *names.entry(allocation.stack).or_insert_with(|| {

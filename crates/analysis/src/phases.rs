@@ -37,8 +37,9 @@ pub struct Phase {
     pub time_us: u64,
 }
 
-/// The name without the number of the repetition.
+/// The name without marks around it and without the number of the repetition: `## step ##` and `step#12` are `step`.
 pub fn phase_name(name: &str) -> &str {
+    let name = vramscope_format::phase(name);
     match name.rsplit_once('#') {
         Some((start, number)) if !start.is_empty() && !number.is_empty() => {
             if number.bytes().all(|byte| byte.is_ascii_digit()) { start } else { name }

@@ -12,14 +12,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vramscope_snapshot::Snapshot;
 
-use crate::allocations::{Allocation, Moment};
+use crate::allocations::{AllocIdx, Allocation, Moment};
 use crate::compare::{Line, Sum, by_line};
 use crate::counters::Counter;
 use crate::growth::{Growth, growth};
 use crate::insight::{Amount, Finding, Kind, Severity, ShowBytes, Site};
 use crate::replay::{Peak, Replay};
 use crate::spans::{Span, is_internal_phase};
-use crate::state::State;
 use crate::weights::live_weights;
 
 /// A rank stands out if it is off the median by more than this share and this many bytes.
@@ -36,7 +35,7 @@ const LATE_US: i64 = 10_000;
 const MOST_SPANS: usize = 4096;
 
 /// Live bytes by line.
-pub type Lines = BTreeMap<Option<Line>, Sum>;
+pub type Lines = BTreeMap<Line, Sum>;
 
 /// What is kept of one rank, so that files need not stay in memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,11 +81,10 @@ impl RankDigest {
         rank: Option<u64>,
         (snapshot, replay, spans): (&Snapshot, &Replay, &[Span]),
         (peak, end): (Peak, Moment),
-        keep: impl Fn(&Allocation, &State) -> bool,
+        keep: impl Fn(AllocIdx, &Allocation) -> bool,
     ) -> Self {
         let live = |at: Moment| {
-            let state = replay.state(at);
-            by_line(snapshot, &live_weights(replay, &state, |allocation| keep(allocation, &state)))
+            by_line(snapshot, &live_weights(replay, &replay.state(at), &keep))
         };
         let at_end = live(end);
         let starts = spans.iter().take(MOST_SPANS).filter_map(|span| {
@@ -124,7 +122,7 @@ impl RankDigest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineDifference {
     /// Which line.
-    pub line: Option<Line>,
+    pub line: Line,
     /// Its bytes on this rank.
     pub bytes: i64,
     /// On the median rank.
@@ -199,8 +197,8 @@ fn outliers(ranks: &[RankDigest]) -> Vec<Outlier> {
 
 /// The lines in which a rank differs most from the median of its run.
 fn explanation(own: &Lines, ranks: &[RankDigest], lines: fn(&RankDigest) -> &Lines) -> Vec<LineDifference> {
-    let bytes = |sums: &Lines, line: &Option<Line>| sums.get(line).map_or(0, |sum| signed(sum.bytes));
-    let mut all: Vec<&Option<Line>> = ranks.iter().flat_map(|rank| lines(rank).keys()).collect();
+    let bytes = |sums: &Lines, line: &Line| sums.get(line).map_or(0, |sum| signed(sum.bytes));
+    let mut all: Vec<&Line> = ranks.iter().flat_map(|rank| lines(rank).keys()).collect();
     all.sort_unstable();
     all.dedup();
     let mut differing: Vec<_> = all
@@ -298,7 +296,7 @@ fn differing(ranks: &[RankDigest], outlier: &Outlier, bytes: ShowBytes<'_>) -> O
     let off = outlier.bytes.saturating_sub(outlier.median);
     let more = if off > 0 { "more" } else { "less" };
     let worst = outlier.lines.first();
-    let line = worst.and_then(|worst| worst.line.clone());
+    let line = worst.map(|worst| worst.line.clone()).filter(|line| !line.is_missing());
     let mut finding = Finding {
         kind: Kind::Rank,
         severity: Severity::Medium,
@@ -320,7 +318,7 @@ fn differing(ranks: &[RankDigest], outlier: &Outlier, bytes: ShowBytes<'_>) -> O
     .with("bytes", Amount::Bytes(outlier.bytes.max(0).unsigned_abs()))
     .with("median", Amount::Bytes(outlier.median.max(0).unsigned_abs()));
     for LineDifference { line, bytes, median } in &outlier.lines {
-        let place = line.as_ref().map_or_else(|| "(no Python frame)".to_owned(), Line::short);
+        let place = line.short();
         let positive = |bytes: &i64| bytes.max(&0).unsigned_abs();
         finding = finding.at("here", place.clone(), positive(bytes)).at("elsewhere", place, positive(median));
     }

@@ -236,6 +236,12 @@ impl Replay {
         self.links.get(event.index())?.as_allocation()
     }
 
+    /// The memory that an event takes from the driver or gives back to it.
+    pub fn segment_of(&self, event: EventIdx) -> Option<&Range> {
+        let row = self.links.get(event.index())?.as_segment()?;
+        self.ranges.changes.get(row).map(|change| &change.range)
+    }
+
     /// What is held from the driver at a moment.
     pub(crate) fn ranges_at(&self, at: Moment) -> RangeSet {
         self.ranges.at(at.0)
@@ -249,6 +255,12 @@ impl Replay {
             changes: &self.ranges.changes,
             reserved: &self.reserved,
         }
+    }
+}
+
+impl AsRef<Self> for Replay {
+    fn as_ref(&self) -> &Self {
+        self
     }
 }
 

@@ -14,7 +14,7 @@ use crate::allocations::{AllocIdx, Allocation, Moment};
 use crate::counters::Counters;
 use crate::pairing::{self, Pairing};
 use crate::timeline::{Source, signed, start_counters};
-use crate::units::{self, count};
+use vramscope_format::{count, size};
 use crate::verdict::{Status, Verdict};
 
 /// Blocks without an end that are compared with what has vanished.
@@ -231,7 +231,7 @@ fn lower(counters: Counters, bytes: i64) -> Counters {
 pub(crate) fn judge(snapshot: &Snapshot, device: DeviceId, settled: &Settled) -> Verdict {
     let Facts { base, unnamed, ended, excess, excess_bytes } = settled.facts;
     let totals = snapshot.totals(device);
-    let bytes = |n: u64| units::bytes(signed(n));
+    let bytes = size;
     let mut notes = Vec::new();
     if let Some(damage) = &snapshot.damage {
         let intact = count(snapshot.events(device).len() as u64);

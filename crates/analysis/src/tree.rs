@@ -7,6 +7,7 @@
 use hashbrown::HashMap;
 use vramscope_snapshot::{FrameId, Has, Snapshot, StackId};
 
+use crate::frames::no_frame;
 use crate::weights::Weight;
 
 /// What a node stands for.
@@ -30,15 +31,19 @@ impl Place {
             Self::Root => Some("all"),
             // What a profile's totals count and none of its rows names.
             Self::NoStack | Self::NoFrame if !has.addresses => Some("(not named in this file)"),
-            Self::NoStack => Some("(no stack recorded)"),
-            Self::NoFrame => Some("(no Python frame)"),
+            Self::NoStack => Some("(no stack)"),
+            Self::NoFrame => Some("(no frame)"),
         }
     }
 
-    /// What people read instead of a line for a stack that has none.
-    pub fn words_of(snapshot: &Snapshot, stack: StackId) -> &'static str {
-        let place = if stack == StackId::EMPTY { Self::NoFrame } else { Self::NoStack };
-        place.words(snapshot.has).unwrap_or_default()
+    /// The same where the file can be asked why.
+    pub fn words_in(self, snapshot: &Snapshot) -> Option<&'static str> {
+        match self {
+            Self::Frame(_) => None,
+            Self::Root => Some("all"),
+            Self::NoStack => Some(no_frame(snapshot, StackId::ABSENT)),
+            Self::NoFrame => Some(no_frame(snapshot, StackId::EMPTY)),
+        }
     }
 }
 

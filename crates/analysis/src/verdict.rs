@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::pairing::Pairing;
 use crate::ranges::RangeHistory;
 use crate::timeline::Timeline;
-use crate::units::{self, count};
+use vramscope_format::{count, plural, size as bytes};
 
 /// How much of the history a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +52,27 @@ pub struct Verdict {
     pub estimated_bytes: u64,
     /// What that means, in sentences.
     pub notes: Vec<String>,
+}
+
+impl Verdict {
+    /// The verdict in words.
+    pub fn sentence(&self) -> String {
+        let what = match self.status {
+            Status::Exact => {
+                return "exact: complete from the first allocation on, equal to PyTorch's counters".into();
+            }
+            Status::LateStart => "late start: recording began when memory was already in use",
+            Status::RingOverflow => "ring overflow: the beginning of the history is lost",
+            Status::EventsSkipped => "events skipped: some were not recorded",
+            Status::SettingsChanged => "settings changed while recording",
+            Status::Truncated => "truncated: the file is cut or damaged",
+            Status::StateOnly => "state only: no history was recorded",
+        };
+        match self.estimated_bytes {
+            0 => what.to_owned(),
+            n => format!("{what}; sizes of blocks totaling {} are inferred", bytes(n)),
+        }
+    }
 }
 
 pub(crate) fn judge(
@@ -155,9 +176,10 @@ pub(crate) fn judge(
 
     if facts.earlier > 0 && status != Status::StateOnly {
         notes.push(format!(
-            "older than the first event: {}, {} as requested",
+            "{} ({}) {} the recording",
             blocks(facts.earlier),
-            bytes(facts.earlier_bytes)
+            bytes(facts.earlier_bytes),
+            if facts.earlier == 1 { "predates" } else { "predate" }
         ));
     }
     if estimated_blocks > 0 {
@@ -204,13 +226,8 @@ pub(crate) fn judge(
     Verdict { status, estimated_bytes, notes }
 }
 
-fn bytes(n: u64) -> String {
-    units::bytes(i64::try_from(n).unwrap_or(i64::MAX))
-}
-
-/// `1 block`, `2 blocks`.
 fn blocks(n: u64) -> String {
-    format!("{} block{}", count(n), if n == 1 { "" } else { "s" })
+    plural(n, "block")
 }
 
 fn first_step_back(events: &EventTable) -> Option<usize> {

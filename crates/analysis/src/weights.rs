@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use vramscope_snapshot::StackId;
 
-use crate::allocations::{Allocation, Moment};
+use crate::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::{Peak, Replay};
 use crate::state::State;
 
@@ -19,9 +19,10 @@ pub struct Weight {
 }
 
 /// Requested bytes of what is live, by stack, heaviest first. `keep` says which allocations count.
-pub fn live_weights(replay: &Replay, state: &State, keep: impl Fn(&Allocation) -> bool) -> Vec<Weight> {
-    let live = state.live.iter().map(|&index| replay.allocation(index));
-    sum(live.filter(keep).map(|allocation| (allocation.stack, allocation.requested)))
+pub fn live_weights(replay: &Replay, state: &State, keep: impl Fn(AllocIdx, &Allocation) -> bool) -> Vec<Weight> {
+    let live = state.live.iter().map(|&index| (index, replay.allocation(index)));
+    let kept = live.filter(|(index, allocation)| keep(*index, allocation));
+    sum(kept.map(|(_, allocation)| (allocation.stack, allocation.requested)))
 }
 
 /// Requested bytes times the number of events lived between two moments, by stack, heaviest first.
@@ -29,18 +30,19 @@ pub fn lifetime_weights(
     replay: &Replay,
     from: Moment,
     to: Moment,
-    keep: impl Fn(&Allocation) -> bool,
+    keep: impl Fn(AllocIdx, &Allocation) -> bool,
 ) -> Vec<Weight> {
-    let all = replay.allocations().iter().map(|(_, allocation)| allocation);
-    let lived = all.filter(|allocation| allocation.opened < to && allocation.closed > from).filter(keep);
-    sum(lived.map(|allocation| {
+    let lived = replay.allocations().iter().filter(|(index, allocation)| {
+        allocation.opened < to && allocation.closed > from && keep(*index, allocation)
+    });
+    sum(lived.map(|(_, allocation)| {
         let events = allocation.closed.min(to).0.saturating_sub(allocation.opened.max(from).0);
         (allocation.stack, allocation.requested.saturating_mul(events.into()))
     }))
 }
 
 /// When the requested bytes of some of the allocations were highest between two moments, both included.
-pub fn peak_of(replay: &Replay, from: Moment, to: Moment, keep: impl Fn(&Allocation) -> bool) -> Peak {
+pub fn peak_of(replay: &Replay, from: Moment, to: Moment, keep: impl Fn(AllocIdx, &Allocation) -> bool) -> Peak {
     let to = to.min(replay.end()).max(from);
     let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     let mut changes = vec![0_i64; (to.0 - from.0) as usize + 1];
@@ -49,8 +51,8 @@ pub fn peak_of(replay: &Replay, from: Moment, to: Moment, keep: impl Fn(&Allocat
             *sum = sum.saturating_add(bytes);
         }
     };
-    for (_, allocation) in replay.allocations().iter() {
-        if allocation.opened <= to && allocation.closed > from && keep(&allocation) {
+    for (index, allocation) in replay.allocations().iter() {
+        if allocation.opened <= to && allocation.closed > from && keep(index, &allocation) {
             change(allocation.opened, signed(allocation.requested));
             change(allocation.closed, -signed(allocation.requested));
         }

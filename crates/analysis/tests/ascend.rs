@@ -358,7 +358,7 @@ fn what_overlaps_at_the_peak_by_operator() {
     let snapshot = fixture();
     let replay = Replay::new(&snapshot, DeviceId(0));
     let groups = |from: u32, to: u32| -> Vec<(String, i64, usize)> {
-        let found = overlap(&snapshot, &replay, (Moment(from), Moment(to)), GroupBy::Operator, |_| true);
+        let found = overlap(&snapshot, &replay, (Moment(from), Moment(to)), GroupBy::Operator, |_, _| true);
         found.into_iter().map(|group| (group.name, group.bytes as i64, group.allocations.len())).collect()
     };
     let expected = [

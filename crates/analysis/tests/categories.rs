@@ -72,7 +72,7 @@ fn categories_add_up_to_the_counters() {
                 let active: u64 = totals.iter().map(|total| total.active).sum();
                 assert_eq!(requested as i64, state.counters.requested, "{name} {at:?}");
                 assert_eq!(active as i64, state.counters.active, "{name} {at:?}");
-                let weights: u64 = live_weights(&replay, &state, |_| true).iter().map(|w| w.bytes).sum();
+                let weights: u64 = live_weights(&replay, &state, |_, _| true).iter().map(|w| w.bytes).sum();
                 assert_eq!(requested, weights, "{name} {at:?}");
                 let column = series.bytes.iter().map(|column| column[row]);
                 assert!(column.eq(totals.iter().map(|total| total.requested as i64)), "{name} {at:?}");

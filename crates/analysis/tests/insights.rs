@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use vramscope_analysis::{
     Amount, Capacity, Counter, Finding, Kind, Moment, RankDigest, Replay, Severity, Status, compare_ranks,
     fragmentation, insights, largest_fit, moment_at_time, pending, phases, pinned, rank_insights, spans,
-    units,
 };
 use vramscope_snapshot::{DeviceId, Snapshot};
 
@@ -38,7 +37,7 @@ fn oracle(name: &str) -> Option<Value> {
 }
 
 fn found(snapshot: &Snapshot, replay: &Replay) -> Vec<Finding> {
-    let bytes = |n: u64| units::bytes(i64::try_from(n).unwrap());
+    let bytes = |n: u64| vramscope_format::size(n);
     insights(snapshot, replay, &spans(snapshot, replay.device()), &bytes)
 }
 

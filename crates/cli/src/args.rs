@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use vramscope_analysis::Counter;
-use vramscope_analysis::units::parse_bytes as size;
+use vramscope_format::parse_bytes as size;
 use vramscope_files::Cache;
 
 use crate::categories::CategoriesArgs;
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Units of sizes
     #[arg(long, value_enum, global = true, default_value_t = Units::Binary, hide_default_value = true)]
     pub(crate) units: Units,
-    /// Colours; auto means on a terminal, unless NO_COLOR is set
+    /// Colors; auto means on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, global = true, default_value_t = ColorChoice::Auto, hide_default_value = true)]
     pub(crate) color: ColorChoice,
     #[command(flatten)]

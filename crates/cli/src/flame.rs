@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde_json::json;
-use vramscope_analysis::{CallTree, Direction, Place, colour};
+use vramscope_analysis::{CallTree, Direction, Place, color};
 use vramscope_snapshot::{FrameId, StackId};
 
 use crate::args::{FlameArgs, FlameFormat};
@@ -124,7 +124,7 @@ fn svg(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Res
             escaped(&name),
             node.count
         )?;
-        let ([r, g, b], inner) = (colour::of(&name), (width - 0.6).max(0.2));
+        let ([r, g, b], inner) = (color::of(&name), (width - 0.6).max(0.2));
         write!(
             out,
             r##"<rect x="{x:.2}" y="{y}" width="{inner:.2}" height="{}" rx="2" fill="#{r:02x}{g:02x}{b:02x}"/>"##,

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
 use vramscope_analysis::shapes::{Clues, Dims, Hint, Kind, SHOWN, Shapes};
-use vramscope_analysis::units::parse_bytes;
+use vramscope_format::parse_bytes;
 
 use crate::text;
 

@@ -1,4 +1,4 @@
-//! How output looks: units and colours, chosen once at the start.
+//! How output looks: units and colors, chosen once at the start.
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
@@ -24,9 +24,9 @@ pub(crate) enum ColorChoice {
 
 static CHOSEN: OnceLock<(Units, bool)> = OnceLock::new();
 
-/// Sets units and colours for the whole run.
+/// Sets units and colors for the whole run.
 pub(crate) fn choose(units: Units, color: ColorChoice) {
-    let is_coloured = match color {
+    let is_colored = match color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
         ColorChoice::Auto => {
@@ -35,13 +35,13 @@ pub(crate) fn choose(units: Units, color: ColorChoice) {
         }
     };
     // Only the first choice counts, and there is only one.
-    let _ = CHOSEN.set((units, is_coloured));
+    let _ = CHOSEN.set((units, is_colored));
 }
 
 /// A size in the chosen units.
 pub(crate) fn bytes(n: i64) -> String {
     match CHOSEN.get().map_or(Units::Binary, |(units, _)| *units) {
-        Units::Binary => vramscope_analysis::units::bytes(n),
+        Units::Binary => vramscope_format::bytes(n),
         Units::Decimal => decimal(n),
         Units::Bytes => format!("{n} B"),
     }
@@ -64,7 +64,7 @@ fn decimal(n: i64) -> String {
     format!("{sign}{value:.decimals$} {}", UNITS[unit])
 }
 
-/// What a text is, for its colour. Colour is never the only sign.
+/// What a text is, for its color. Color is never the only sign.
 #[derive(Clone, Copy)]
 pub(crate) enum Role {
     Plain,
@@ -88,9 +88,9 @@ pub(crate) fn heat(share: f64) -> Role {
     }
 }
 
-/// The text in the colour of its role, if there are colours.
+/// The text in the color of its role, if there are colors.
 pub(crate) fn paint(role: Role, text: &str) -> String {
-    if text.is_empty() || !CHOSEN.get().is_some_and(|(_, is_coloured)| *is_coloured) {
+    if text.is_empty() || !CHOSEN.get().is_some_and(|(_, is_colored)| *is_colored) {
         return text.to_owned();
     }
     let code = match role {

@@ -1,7 +1,7 @@
 //! Numbers and places as people read them.
 
-pub(crate) use vramscope_analysis::text::{fit, fit_end, printable, time};
-pub(crate) use vramscope_analysis::units::count;
+pub(crate) use vramscope_format::{fit, fit_end, printable, time};
+pub(crate) use vramscope_format::count;
 
 pub(crate) use crate::style::bytes;
 use vramscope_analysis::{Line, Place, Status, user_frame};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use clap::{Args as ClapArgs, CommandFactory, ValueEnum};
 use vramscope_files::find;
-use vramscope_tui::{Colours, Ground, Options, Theme};
+use vramscope_tui::{Colors, Ground, Options, Theme};
 
 use crate::args::{Args, CacheArgs, OutputArgs, Sources, SummaryArgs};
 use crate::filter::FilterArgs;
@@ -37,7 +37,7 @@ pub(crate) struct TuiArgs {
     /// Draw with ASCII only
     #[arg(long, help_heading = "Terminal UI")]
     ascii: bool,
-    /// Colours for a dark or a light terminal (default: as COLORFGBG or VRAMSCOPE_THEME says, else dark)
+    /// Colors for a dark or a light terminal (default: as COLORFGBG or VRAMSCOPE_THEME says, else dark)
     #[arg(long, value_enum, help_heading = "Terminal UI")]
     theme: Option<ThemeArg>,
     #[command(flatten)]
@@ -108,8 +108,8 @@ pub(crate) fn run(args: &TuiArgs, color: ColorChoice) -> anyhow::Result<ExitCode
     }
     let mut theme = Theme::of_environment();
     match color {
-        ColorChoice::Never => theme.colours = Colours::None,
-        ColorChoice::Always => theme.colours = theme.colours.max(Colours::Sixteen),
+        ColorChoice::Never => theme.colors = Colors::None,
+        ColorChoice::Always => theme.colors = theme.colors.max(Colors::Sixteen),
         ColorChoice::Auto => {}
     }
     theme.ascii |= args.ascii;

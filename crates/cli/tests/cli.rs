@@ -526,10 +526,10 @@ fn exported_tables_agree_with_the_summary() {
 }
 
 #[test]
-fn units_and_colours_are_chosen_once_for_all() {
+fn units_and_colors_are_chosen_once_for_all() {
     let path = recording("oom.pickle.xz");
     let printed = |args: &[&str]| text(&vramscope(&[&["summary", &path], args].concat()).stdout);
-    assert!(!printed(&[]).contains('\x1b'), "no colours off a terminal");
+    assert!(!printed(&[]).contains('\x1b'), "no colors off a terminal");
     assert!(printed(&["--color", "always"]).contains("\x1b[32mexact"));
     assert!(printed(&["--units", "decimal"]).contains("4.28 GB"));
     assert!(printed(&["--units", "bytes"]).contains("4279452896 B"));

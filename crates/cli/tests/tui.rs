@@ -226,14 +226,14 @@ fn no_color_and_ascii_are_honoured() {
     tty.ends();
     let raw = tty.raw();
     assert!(raw.is_ascii(), "only ASCII");
-    for colour in ["\x1b[38;", "\x1b[48;", "\x1b[3", "\x1b[9"] {
-        let coloured = raw.match_indices(colour).any(|(at, _)| {
+    for color in ["\x1b[38;", "\x1b[48;", "\x1b[3", "\x1b[9"] {
+        let colored = raw.match_indices(color).any(|(at, _)| {
             let code: String = raw[at + 2..].chars().take_while(|c| *c != 'm' && *c != 'H').collect();
-            // 39 and 49 are the terminal's own colours.
+            // 39 and 49 are the terminal's own colors.
             raw[at + 2 + code.len()..].starts_with('m')
                 && !code.split(';').all(|n| ["0", "39", "49", "59"].contains(&n))
         });
-        assert!(!coloured, "{colour:?}");
+        assert!(!colored, "{color:?}");
     }
 }
 

@@ -206,7 +206,7 @@ impl Summary {
     }
 }
 
-/// An allocation in a tile, with what its colour depends on.
+/// An allocation in a tile, with what its color depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// Which allocation.
@@ -332,7 +332,7 @@ pub struct Neighbour {
 pub struct Details {
     /// Which.
     pub alloc: u32,
-    /// With what its colour depends on.
+    /// With what its color depends on.
     pub owner: Owner,
     /// First address.
     pub addr: u64,
@@ -381,7 +381,7 @@ pub struct Details {
 /// A block in the map of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapBlock {
-    /// With what its colour depends on.
+    /// With what its color depends on.
     pub owner: Owner,
     /// First address.
     pub addr: u64,
@@ -496,7 +496,7 @@ pub struct Page<Row> {
 /// A row of the table of allocations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationRow {
-    /// With what its colour depends on.
+    /// With what its color depends on.
     pub owner: Owner,
     /// First address.
     pub addr: u64,
@@ -543,7 +543,7 @@ pub enum LifetimeRow {
     },
     /// A member.
     Bar {
-        /// Which, with what its colour depends on.
+        /// Which, with what its color depends on.
         owner: Owner,
         /// When the program let it go.
         released: u32,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use vramscope_analysis::categories::{Categories, Rules, classify};
 use vramscope_analysis::picture::{Clock, Lane, Stack, lanes};
 use vramscope_analysis::pools::{Pools, has_private};
-use vramscope_analysis::{AllocIdx, Counter, Line, Moment, Place, Replay, Span, Times, spans, user_frame};
-use vramscope_snapshot::{EventTable, Frame, Pool, PoolId, Snapshot, StackId};
+use vramscope_analysis::{AllocIdx, Counter, Line, Moment, Replay, Span, Times, no_frame, spans, user_frame};
+use vramscope_snapshot::{EventTable, Frame, PoolId, Snapshot, StackId};
 
 use crate::answers::{FrameInfo, Owner};
 
@@ -72,16 +72,7 @@ impl File {
     }
 
     pub(crate) fn pool_name(&self, pool: PoolId) -> String {
-        self.snapshot.pool(pool).map_or_else(|| "not recorded".into(), pool_name)
-    }
-}
-
-/// A pool in words.
-pub(crate) fn pool_name(pool: Pool) -> String {
-    match pool {
-        (0, 0) => "default".into(),
-        (0, id) => format!("MemPool (0, {id})"),
-        (a, b) => format!("CUDA graph ({a}, {b})"),
+        vramscope_format::pool(self.snapshot.pool(pool))
     }
 }
 
@@ -90,14 +81,8 @@ pub(crate) fn frame_info(snapshot: &Snapshot, frame: Frame) -> FrameInfo {
     FrameInfo { internal: vramscope_analysis::is_internal(&name, &file), name, file, line }
 }
 
-/// A frame in one line: the file without its folders, the line and the function.
-pub(crate) fn place(file: &str, line: u32, name: &str) -> String {
-    let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    if line == 0 { name.to_owned() } else { format!("{file}:{line} {name}") }
-}
-
 fn stack_name(snapshot: &Snapshot, stack: StackId) -> StackName {
-    let text = |frame: Frame| place(snapshot.text(frame.file), frame.line, snapshot.text(frame.name));
+    let text = |frame: Frame| Line::new(snapshot, frame).short();
     let innermost = snapshot.frames(stack).next();
     let operator = innermost.map_or_else(String::new, |frame| snapshot.text(frame.name).to_owned());
     match user_frame(snapshot, stack) {
@@ -106,7 +91,7 @@ fn stack_name(snapshot: &Snapshot, stack: StackId) -> StackName {
             StackName { line: line_number(&place), place, operator }
         }
         None => {
-            let place = Place::words_of(snapshot, stack);
+            let place = no_frame(snapshot, stack);
             StackName { line: 0, place: place.into(), operator: place.into() }
         }
     }
@@ -114,7 +99,7 @@ fn stack_name(snapshot: &Snapshot, stack: StackId) -> StackName {
 
 /// A number for a line that is the same in every file. Never 0.
 pub(crate) fn line_number(place: &str) -> u32 {
-    vramscope_analysis::colour::number(place).max(1)
+    vramscope_format::color::number(place).max(1)
 }
 
 /// What a kept order is for, in words.
@@ -252,7 +237,7 @@ impl Device {
         let open =
             self.spans[..begun].iter().filter(|span| span.from <= at && at <= span.to && span.from < span.to);
         let mut names: Vec<_> =
-            open.map(|span| (span.depth, crate::overview::phase(snapshot.text(span.name)))).collect();
+            open.map(|span| (span.depth, vramscope_format::phase(snapshot.text(span.name)).to_owned())).collect();
         names.sort_by_key(|(depth, _)| *depth);
         names.into_iter().map(|(_, name)| name).collect()
     }

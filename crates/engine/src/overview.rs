@@ -1,13 +1,13 @@
 //! A device at first sight, and a moment at a glance.
 
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{count, percent, phase, seconds, size, words};
 use vramscope_analysis::{
     Amount, Capacity, Counter, Finding, Moment, RankDigest, Status, compare_ranks, gap,
 };
-use vramscope_snapshot::{Action, DeviceId, PoolId};
+use vramscope_snapshot::{Action, PoolId};
 
 use crate::answers::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary, Told};
-use crate::device::{Device, File, pool_name};
+use crate::device::{Device, File};
 
 pub(crate) fn summary(file: &File, device: &Device) -> Summary {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
@@ -40,13 +40,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             reserved: snapshot.has_reserved(replay.device()),
         },
         damage,
-        device: match replay.device() {
-            device if snapshot.device_names.iter().any(|(named, _)| *named == device) => {
-                snapshot.device_name(device)
-            }
-            DeviceId::HOST => "host".into(),
-            DeviceId(number) => format!("cuda:{number}"),
-        },
+        device: snapshot.device_name(replay.device()),
         capacity: Capacity::of(snapshot, replay)
             .filter(|capacity| !capacity.is_limit)
             .and_then(|capacity| u64::try_from(capacity.bytes).ok()),
@@ -59,7 +53,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
         end: replay.counters(replay.end()).into(),
         peaks: Counter::ALL.map(peak),
         peak_times: Counter::ALL.map(|counter| time(replay.peak(counter).at)),
-        verdict: verdict.status.name().replace('_', " "),
+        verdict: words(verdict.status.name()),
         exact: verdict.status == Status::Exact,
         notes: verdict.notes.clone(),
         warnings: snapshot.warnings.clone(),
@@ -68,7 +62,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .spans
             .iter()
             .map(|span| SpanInfo {
-                name: phase(snapshot.text(span.name)),
+                name: phase(snapshot.text(span.name)).to_owned(),
                 depth: span.depth,
                 from: span.from.0,
                 to: span.to.0,
@@ -99,7 +93,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .envelopes()
             .iter()
             .map(|envelope| {
-                let pool = envelope.pool.map_or_else(|| "unknown pool".to_owned(), pool_name);
+                let pool = vramscope_format::pool(envelope.pool);
                 if envelope.stream == 0 { pool } else { format!("{pool}, stream {:#x}", envelope.stream) }
             })
             .collect(),
@@ -118,7 +112,7 @@ pub(crate) fn moment(file: &File, device: &Device, at: u32, whole: bool) -> Mome
             event.action.name().to_owned()
         }
         Some(event) => {
-            format!("{} {}", event.action.name(), bytes(i64::try_from(event.size).unwrap_or(i64::MAX)))
+            format!("{} {}", event.action.name(), size(event.size))
         }
     };
     let gap = state.as_ref().map(|state| gap(snapshot, replay, state));
@@ -130,22 +124,15 @@ pub(crate) fn moment(file: &File, device: &Device, at: u32, whole: bool) -> Mome
         event: text,
         alloc: at.event().and_then(|event| replay.allocation_of(event)).map(|index| index.0),
         phases: device.phases(snapshot, at),
-        gap: parts.map(|(name, bytes)| (name.replace('_', " "), bytes)).collect(),
+        gap: parts.map(|(name, bytes)| (words(name), bytes)).collect(),
         live: state.map_or(0, |state| state.live.len() as u32),
     }
 }
 
-/// The name of an annotation without the marks that PyTorch's own put around it: `## forward ##`.
-pub(crate) fn phase(name: &str) -> String {
-    let bare = name.trim_matches('#').trim();
-    if bare.is_empty() { name.to_owned() } else { bare.to_owned() }
-}
-
 /// What looks wrong, the worst first.
 pub(crate) fn insights(file: &File, device: &Device) -> Vec<Insight> {
-    let show = |n: u64| bytes(i64::try_from(n).unwrap_or(i64::MAX));
-    let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &device.spans, &show);
-    found.iter().map(|finding| insight(Some(device), finding, &show)).collect()
+    let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &device.spans, &size);
+    found.iter().map(|finding| insight(Some(device), finding, &size)).collect()
 }
 
 /// What is compared between the ranks of a run.
@@ -158,26 +145,25 @@ pub(crate) fn rank(file: &File, device: &Device) -> RankDigest {
 
 /// What the comparison of ranks says is wrong, the worst first.
 pub fn rank_insights(ranks: &[RankDigest]) -> Vec<Insight> {
-    let show = |n: u64| bytes(i64::try_from(n).unwrap_or(i64::MAX));
-    let found = vramscope_analysis::rank_insights(ranks, &compare_ranks(ranks), &show);
-    found.iter().map(|finding| Insight { when: None, ..insight(None, finding, &show) }).collect()
+    let found = vramscope_analysis::rank_insights(ranks, &compare_ranks(ranks), &size);
+    found.iter().map(|finding| Insight { when: None, ..insight(None, finding, &size) }).collect()
 }
 
 fn insight(device: Option<&Device>, finding: &Finding, show: &dyn Fn(u64) -> String) -> Insight {
     let amount = |amount: &Amount| match amount {
         Amount::Bytes(n) => show(*n),
         Amount::Count(n) => count(*n),
-        Amount::Share(share) => format!("{:.1} %", share * 100.0),
-        Amount::Micros(us) => format!("{} µs", count(*us)),
+        Amount::Share(share) => percent(*share),
+        Amount::Micros(us) => seconds(*us),
         Amount::Text(text) => text.clone(),
     };
     let evidence = finding.evidence.iter().map(|evidence| {
         let place = evidence.place.as_deref().map_or_else(String::new, |place| format!("  {place}"));
-        (evidence.name.replace('_', " "), format!("{}{place}", amount(&evidence.value)))
+        (words(evidence.name), format!("{}{place}", amount(&evidence.value)))
     });
     let largest = device.zip(finding.site.stack).and_then(|(device, stack)| device.totals().get(&stack));
     Insight {
-        kind: finding.kind.name().replace('_', " "),
+        kind: words(finding.kind.name()),
         severity: finding.severity as u8,
         title: finding.what.clone(),
         evidence: evidence.collect(),

@@ -76,7 +76,7 @@ pub(crate) fn lanes(
     Some(tile(file, device, &picture, stretch, (0.0, f64::from(height))))
 }
 
-/// Numbers allocations by their appearance here, so that a picture is small to send and quick to colour.
+/// Numbers allocations by their appearance here, so that a picture is small to send and quick to color.
 fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f64, f64)) -> Tile {
     let mut owners = Vec::new();
     let mut known: HashMap<(AllocIdx, bool), u32> = HashMap::new();

@@ -8,14 +8,14 @@ use vramscope_analysis::{
 use vramscope_snapshot::{FrameId, Has};
 
 use crate::answers::{DiffTree, DiffTreeNode, Label, Tree, TreeNode};
-use crate::device::{Device, File, line_number, place};
+use crate::device::{Device, File, line_number};
 use crate::protocol::Weigh;
 
 fn call_tree(file: &File, device: &Device, weigh: Weigh, direction: Direction, own: bool) -> CallTree {
     let replay = &device.replay;
     let weights = match weigh {
-        Weigh::Live(at) => live_weights(replay, &replay.state(Moment(at).min(replay.end())), |_| true),
-        Weigh::Lifetime(from, to) => lifetime_weights(replay, Moment(from), Moment(to), |_| true),
+        Weigh::Live(at) => live_weights(replay, &replay.state(Moment(at).min(replay.end())), |_, _| true),
+        Weigh::Lifetime(from, to) => lifetime_weights(replay, Moment(from), Moment(to), |_, _| true),
     };
     let keep = |frame: FrameId| {
         let frame = file.snapshot.stacks.frame(frame);
@@ -44,7 +44,7 @@ impl Labels {
 }
 
 fn label(line: Line) -> Label {
-    let color = line_number(&place(&line.file, line.line, &line.name));
+    let color = line_number(&line.short());
     Label { name: line.name, file: line.file, line: line.line, color }
 }
 

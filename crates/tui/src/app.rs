@@ -334,7 +334,7 @@ impl App {
                 let light = self.theme.ground == Ground::Dark;
                 self.theme.ground = if light { Ground::Light } else { Ground::Dark };
                 self.message =
-                    Some(format!("colours for a {} terminal", if light { "light" } else { "dark" }));
+                    Some(format!("colors for a {} terminal", if light { "light" } else { "dark" }));
             }
             Action::NextPane | Action::PreviousPane => {
                 self.active = (self.active + 1) % self.panes.len().max(1);

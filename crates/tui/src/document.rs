@@ -6,7 +6,7 @@ use vramscope_analysis::categories::{Categories, Rules, classify};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_analysis::{
-    Capacity, Counter, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans, text,
+    Capacity, Counter, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans,
 };
 use vramscope_files::Opened;
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, FrameId, Snapshot, StackId};
@@ -78,7 +78,7 @@ impl Document {
     pub(crate) fn title(&self) -> String {
         let path = &self.opened.path;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        text::printable(if name == "-" { "standard input" } else { &name })
+        vramscope_format::printable(if name == "-" { "standard input" } else { &name })
     }
 
     /// The device with the longest trace.
@@ -184,7 +184,7 @@ impl<'a> Subject<'a> {
     /// `event 12 345`, or `start`.
     pub(crate) fn moment_name(self, at: Moment) -> String {
         match at.event() {
-            Some(event) => format!("event {}", vramscope_analysis::units::count(event.0)),
+            Some(event) => format!("event {}", vramscope_format::count(event.0)),
             None => "start".into(),
         }
     }
@@ -196,7 +196,7 @@ impl<'a> Subject<'a> {
 
     /// `device 0`, or what the source calls it.
     pub(crate) fn device_name(self) -> String {
-        text::printable(&self.snapshot().device_name(self.replay().device()))
+        vramscope_format::printable(&self.snapshot().device_name(self.replay().device()))
     }
 
     /// Whether the file tells how much is held from the driver.

@@ -1,7 +1,7 @@
 //! Which allocations count: by size, pool, stream and stack, typed as one line.
 
 use regex_lite::{Regex, RegexBuilder};
-use vramscope_analysis::{Allocation, Range, State, units};
+use vramscope_analysis::{Allocation, Range, State};
 use vramscope_snapshot::{Event, Pool, Snapshot, StackId};
 
 /// What the prompt says.
@@ -26,9 +26,9 @@ impl Filter {
         for word in text.split_whitespace() {
             let value = |names: &[&str]| names.iter().find_map(|name| word.strip_prefix(name));
             if let Some(size) = value(&["size>=", "size>", ">=", ">"]) {
-                filter.min_size = units::parse_bytes(size)?;
+                filter.min_size = vramscope_format::parse_bytes(size)?;
             } else if let Some(size) = value(&["size<=", "size<", "<=", "<"]) {
-                filter.max_size = Some(units::parse_bytes(size)?);
+                filter.max_size = Some(vramscope_format::parse_bytes(size)?);
             } else if let Some(pool) = value(&["pool="]) {
                 let wrong = || format!("{pool:?} is no pool: two numbers, e.g. 0,1");
                 let (a, b) = pool.trim_matches(['(', ')']).split_once(',').ok_or_else(wrong)?;

@@ -340,7 +340,7 @@ pub const KEYS: &[Binding] = &[
     row(ALL, &["("], "", "the previous file", Action::PreviousFile),
     row(ALL, &[")"], "", "the next file", Action::NextFile),
     row(ALL, &["m"], "", "mouse on or off; off, the terminal selects text", Action::Mouse),
-    row(ALL, &["T"], "", "colours for a light or a dark terminal", Action::Theme),
+    row(ALL, &["T"], "", "colors for a light or a dark terminal", Action::Theme),
     row(ALL, &["Esc"], "", "clear the search, the filter, then go back", Action::Escape),
     row(ALL, &["q"], "back", "leave the focus, then the view, then the program", Action::Back),
     row(ALL, &["?", "F1"], "help", "all keys", Action::Help),

@@ -32,7 +32,7 @@ pub use app::{App, Effect};
 pub use document::Document;
 pub use draw::draw;
 pub use load::{Job, News, Purpose, Tracker};
-pub use theme::{Colours, Ground, Theme};
+pub use theme::{Colors, Ground, Theme};
 pub use views::ranks::Figures;
 
 /// How the program starts.

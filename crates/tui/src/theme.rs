@@ -1,17 +1,17 @@
-//! Colours as roles, for terminals from none to all of them, dark and light.
+//! Colors as roles, for terminals from none to all of them, dark and light.
 //!
-//! Text keeps the terminal's own foreground and background, so it is readable wherever the terminal is. Colour is
+//! Text keeps the terminal's own foreground and background, so it is readable wherever the terminal is. Color is
 //! never the only sign: what is selected is also bold or reversed, and what is grave also has a mark.
 
 use std::env;
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
-use vramscope_analysis::colour;
+use vramscope_format::color;
 
-/// How many colours the terminal has.
+/// How many colors the terminal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Colours {
+pub enum Colors {
     /// None: `NO_COLOR`, or `--color never`.
     None,
     /// The sixteen that every terminal has.
@@ -34,15 +34,15 @@ pub enum Ground {
 /// How things look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
-    /// How many colours there are.
-    pub colours: Colours,
+    /// How many colors there are.
+    pub colors: Colors,
     /// What is behind the text.
     pub ground: Ground,
     /// Whether only ASCII can be shown.
     pub ascii: bool,
 }
 
-/// What something is, for its colour.
+/// What something is, for its color.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Role {
     Text,
@@ -68,35 +68,35 @@ impl Theme {
     pub fn of_environment() -> Self {
         let var = |name: &str| env::var(name).unwrap_or_default();
         let (term, colorterm) = (var("TERM"), var("COLORTERM"));
-        let colours = if !var("NO_COLOR").is_empty() || term == "dumb" {
-            Colours::None
+        let colors = if !var("NO_COLOR").is_empty() || term == "dumb" {
+            Colors::None
         } else if colorterm == "truecolor" || colorterm == "24bit" || term.ends_with("-direct") {
-            Colours::True
+            Colors::True
         } else if term.contains("256color") {
-            Colours::Indexed
+            Colors::Indexed
         } else {
-            Colours::Sixteen
+            Colors::Sixteen
         };
         // rxvt, Konsole and others tell: "foreground;background", where 7 and above 8 are light.
         let background = var("COLORFGBG").rsplit(';').next().and_then(|last| last.parse::<u8>().ok());
         let is_light = match var("VRAMSCOPE_THEME").as_str() {
             "light" => true,
             "dark" => false,
-            _ => background.is_some_and(|colour| colour == 7 || colour > 8),
+            _ => background.is_some_and(|color| color == 7 || color > 8),
         };
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(var).into_iter().find(|value| !value.is_empty());
         let locale = locale.unwrap_or_default().to_ascii_lowercase();
         let ascii = cfg!(unix) && !(locale.contains("utf-8") || locale.contains("utf8"));
-        Self { colours, ground: if is_light { Ground::Light } else { Ground::Dark }, ascii }
+        Self { colors, ground: if is_light { Ground::Light } else { Ground::Dark }, ascii }
     }
 
     pub(crate) fn style(&self, role: Role) -> Style {
         let plain = Style::new();
-        let styled = |colour: Color| if self.colours == Colours::None { plain } else { plain.fg(colour) };
+        let styled = |color: Color| if self.colors == Colors::None { plain } else { plain.fg(color) };
         match role {
             Role::Text => plain,
             Role::Title => plain.add_modifier(Modifier::BOLD),
-            Role::Dim if self.colours <= Colours::Sixteen => plain.add_modifier(Modifier::DIM),
+            Role::Dim if self.colors <= Colors::Sixteen => plain.add_modifier(Modifier::DIM),
             Role::Dim => styled(self.pick(0x8a94a3, 0x5a6472, Color::DarkGray, Color::DarkGray)),
             Role::Accent => styled(self.pick(0x4cb5f5, 0x0b6fb8, Color::Cyan, Color::Blue)),
             Role::Warm => styled(self.pick(0xffb454, 0xa85400, Color::Yellow, Color::Magenta)),
@@ -106,7 +106,7 @@ impl Theme {
             Role::Range => styled(self.pick(0x2a5a7b, 0xa9cfe8, Color::Cyan, Color::Cyan)),
             Role::Cursor => styled(self.pick(0xffb454, 0xa85400, Color::Yellow, Color::Magenta))
                 .add_modifier(Modifier::BOLD),
-            Role::Selected if self.colours <= Colours::Sixteen => plain.add_modifier(Modifier::REVERSED),
+            Role::Selected if self.colors <= Colors::Sixteen => plain.add_modifier(Modifier::REVERSED),
             Role::Selected => {
                 plain.bg(self.pick(0x2a3b4d, 0xd3e3f2, Color::Blue, Color::Blue)).add_modifier(Modifier::BOLD)
             }
@@ -122,37 +122,37 @@ impl Theme {
         }
     }
 
-    /// The colour of a part of the program, as a background with text that is readable on it: always the same for
+    /// The color of a part of the program, as a background with text that is readable on it: always the same for
     /// the same name.
     pub(crate) fn of_name(&self, name: &str) -> Style {
-        let [r, g, b] = colour::of(name);
-        let on = |colour: Color| Style::new().bg(colour).fg(Color::Black);
-        match self.colours {
-            Colours::None => Style::new().add_modifier(Modifier::REVERSED),
-            Colours::Sixteen => {
+        let [r, g, b] = color::of(name);
+        let on = |color: Color| Style::new().bg(color).fg(Color::Black);
+        match self.colors {
+            Colors::None => Style::new().add_modifier(Modifier::REVERSED),
+            Colors::Sixteen => {
                 let six =
                     [Color::Blue, Color::Cyan, Color::Green, Color::Yellow, Color::Magenta, Color::LightBlue];
                 on(six[usize::from(r ^ g.rotate_left(3) ^ b) % six.len()])
             }
-            Colours::Indexed => on(indexed(r, g, b)),
-            Colours::True => on(Color::Rgb(r, g, b)),
+            Colors::Indexed => on(indexed(r, g, b)),
+            Colors::True => on(Color::Rgb(r, g, b)),
         }
     }
 
-    /// The same colour for what is not the data itself: a tint behind ordinary text.
+    /// The same color for what is not the data itself: a tint behind ordinary text.
     pub(crate) fn tint_of_name(&self, name: &str) -> Style {
-        let [r, g, b] = colour::of(name);
+        let [r, g, b] = color::of(name);
         let ground: [u8; 3] = match self.ground {
             Ground::Dark => [0x10, 0x14, 0x18],
             Ground::Light => [0xfb, 0xfb, 0xfa],
         };
-        // A third of the colour over what is behind.
-        let mix = |colour: u8, ground: u8| ((u16::from(colour) + 2 * u16::from(ground)) / 3) as u8;
+        // A third of the color over what is behind.
+        let mix = |color: u8, ground: u8| ((u16::from(color) + 2 * u16::from(ground)) / 3) as u8;
         let [r, g, b] = [mix(r, ground[0]), mix(g, ground[1]), mix(b, ground[2])];
-        match self.colours {
-            Colours::True => Style::new().bg(Color::Rgb(r, g, b)),
-            Colours::Indexed => Style::new().bg(indexed(r, g, b)),
-            Colours::None | Colours::Sixteen => Style::new().add_modifier(Modifier::UNDERLINED),
+        match self.colors {
+            Colors::True => Style::new().bg(Color::Rgb(r, g, b)),
+            Colors::Indexed => Style::new().bg(indexed(r, g, b)),
+            Colors::None | Colors::Sixteen => Style::new().add_modifier(Modifier::UNDERLINED),
         }
     }
 
@@ -162,10 +162,10 @@ impl Theme {
             Ground::Light => (light, light16),
         };
         let [_, r, g, b] = rgb.to_be_bytes();
-        match self.colours {
-            Colours::None | Colours::Sixteen => sixteen,
-            Colours::Indexed => indexed(r, g, b),
-            Colours::True => Color::Rgb(r, g, b),
+        match self.colors {
+            Colors::None | Colors::Sixteen => sixteen,
+            Colors::Indexed => indexed(r, g, b),
+            Colors::True => Color::Rgb(r, g, b),
         }
     }
 
@@ -183,7 +183,7 @@ impl Theme {
     }
 }
 
-/// The nearest of the 6×6×6 colours of xterm.
+/// The nearest of the 6×6×6 colors of xterm.
 fn indexed(r: u8, g: u8, b: u8) -> Color {
     let level = |c: u8| match c {
         0..48 => 0,
@@ -220,7 +220,7 @@ mod tests {
     use ratatui::layout::Rect;
 
     #[test]
-    fn xterm_colours() {
+    fn xterm_colors() {
         // 0, 95, 135, 175, 215, 255 are the levels of the cube.
         assert_eq!(indexed(255, 0, 0), Color::Indexed(196));
         assert_eq!(indexed(95, 135, 175), Color::Indexed(67));
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn ascii_leaves_nothing_else() {
-        let theme = Theme { colours: Colours::None, ground: Ground::Dark, ascii: true };
+        let theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: true };
         let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 1));
         buffer.set_string(0, 0, "a█▸·…é", Style::new());
         theme.finish(&mut buffer);
@@ -237,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn without_colours_selection_still_shows() {
-        let theme = Theme { colours: Colours::None, ground: Ground::Dark, ascii: false };
+    fn without_colors_selection_still_shows() {
+        let theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: false };
         let style = theme.style(Role::Selected);
         assert!(style.add_modifier.contains(Modifier::REVERSED));
         assert_eq!(theme.style(Role::Heat(0.9)).fg, None);

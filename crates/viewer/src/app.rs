@@ -172,7 +172,7 @@ impl App {
         Palette::new(self.settings.dark)
     }
 
-    /// What colours depend on now, with the stacks that fit the search.
+    /// What colors depend on now, with the stacks that fit the search.
     pub(crate) fn coloring<'a>(&self, found: Option<&'a [u32]>, events: u32) -> Coloring<'a> {
         Coloring { by: self.settings.color, palette: self.palette(), events, found }
     }

@@ -1,4 +1,4 @@
-//! What colours say.
+//! What colors say.
 //!
 //! A stack has the hue of the user's own line, the same in every view, rank and run; lightness steps from one
 //! allocation to the next, so that bands separate for any eye. Amounts run along one ramp from dark to light.
@@ -10,7 +10,7 @@ use vramscope_engine::{Owner, Summary};
 
 use crate::theme::{Palette, blend};
 
-/// What decides the colour of an allocation.
+/// What decides the color of an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum ColorBy {
     #[default]
@@ -38,13 +38,13 @@ impl ColorBy {
     }
 }
 
-/// An OKLCH colour.
+/// An OKLCH color.
 pub(crate) fn oklch(lightness: f32, chroma: f32, hue: f32) -> Color32 {
-    let [r, g, b] = vramscope_analysis::colour::oklch(lightness.into(), chroma.into(), hue.into());
+    let [r, g, b] = vramscope_format::color::oklch(lightness.into(), chroma.into(), hue.into());
     Color32::from_rgb(r, g, b)
 }
 
-/// Eight colours that the common colour-blindnesses tell apart.
+/// Eight colors that the common color-blindnesses tell apart.
 const EIGHT: [Color32; 8] = [
     Color32::from_rgb(0x56, 0xb4, 0xe9),
     Color32::from_rgb(0xe6, 0x9f, 0x00),
@@ -56,7 +56,7 @@ const EIGHT: [Color32; 8] = [
     Color32::from_rgb(0x9a, 0xa3, 0xae),
 ];
 
-/// The colour of a line of the program, by its number.
+/// The color of a line of the program, by its number.
 pub(crate) fn of_line(line: u32, step: u32) -> Color32 {
     if line == 0 {
         return oklch(0.56 + 0.03 * (step % 3) as f32, 0.01, 250.0);
@@ -90,7 +90,7 @@ pub(crate) fn of_bytes(bytes: u64) -> Color32 {
     ramp(((bytes.max(1) as f32).log2() - 9.0) / 23.0)
 }
 
-/// What colours depend on beside the allocation.
+/// What colors depend on beside the allocation.
 #[derive(Clone, Debug)]
 pub(crate) struct Coloring<'a> {
     pub(crate) by: ColorBy,
@@ -101,7 +101,7 @@ pub(crate) struct Coloring<'a> {
 }
 
 impl Coloring<'_> {
-    /// The colour of an allocation.
+    /// The color of an allocation.
     pub(crate) fn of(&self, owner: &Owner) -> Color32 {
         if owner.idle {
             return self.palette.hole;
@@ -131,7 +131,7 @@ impl Coloring<'_> {
         }
     }
 
-    /// What the colours say: a name for each of a few of them.
+    /// What the colors say: a name for each of a few of them.
     pub(crate) fn legend(&self, summary: &Summary) -> Vec<(Color32, String)> {
         let numbered = |names: Vec<String>| {
             names.into_iter().enumerate().map(|(n, name)| (number(n as u32, 1), name)).collect()
@@ -145,7 +145,7 @@ impl Coloring<'_> {
                 let lived = (0..5).map(|n| (n as f32 / 4.0, (2_f32.powf(most * n as f32 / 4.0)) as u64));
                 lived
                     .map(|(share, n)| {
-                        (ramp(share), format!("{} events", vramscope_analysis::units::count(n)))
+                        (ramp(share), format!("{} events", vramscope_format::count(n)))
                     })
                     .collect()
             }
@@ -158,10 +158,10 @@ impl Coloring<'_> {
 }
 
 fn text(bytes: u64) -> String {
-    vramscope_analysis::units::bytes(bytes as i64)
+    vramscope_format::bytes(bytes as i64)
 }
 
-/// The colour of one of a few kinds.
+/// The color of one of a few kinds.
 fn number(kind: u32, step: u32) -> Color32 {
     // Of the categories the last is what is not known: a grey of its own.
     let color = EIGHT.get(kind as usize).copied().unwrap_or(Color32::from_rgb(0x5b, 0x64, 0x70));

@@ -93,12 +93,12 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::Tab(Tab::Insights), "Insights", Some((PLAIN, Key::Num7))),
     (Command::Tab(Tab::Compare), "Compare", Some((PLAIN, Key::Num8))),
     (Command::Tab(Tab::Settings), "Settings and verdict", Some((PLAIN, Key::Num9))),
-    (Command::Color(ColorBy::Stack), "Colour by stack", None),
-    (Command::Color(ColorBy::Size), "Colour by size", None),
-    (Command::Color(ColorBy::Lifetime), "Colour by lifetime", None),
-    (Command::Color(ColorBy::Category), "Colour by category", None),
-    (Command::Color(ColorBy::Pool), "Colour by pool", None),
-    (Command::Color(ColorBy::Stream), "Colour by stream", None),
+    (Command::Color(ColorBy::Stack), "Color by stack", None),
+    (Command::Color(ColorBy::Size), "Color by size", None),
+    (Command::Color(ColorBy::Lifetime), "Color by lifetime", None),
+    (Command::Color(ColorBy::Category), "Color by category", None),
+    (Command::Color(ColorBy::Pool), "Color by pool", None),
+    (Command::Color(ColorBy::Stream), "Color by stream", None),
 ];
 
 /// What hands can do that is no command.

@@ -1,4 +1,4 @@
-//! An id buffer on the screen: coloured once, drawn as one textured rectangle.
+//! An id buffer on the screen: colored once, drawn as one textured rectangle.
 //!
 //! The buffer lies column by column, so the texture is the picture on its side: the rows of the texture are
 //! columns of the picture, and the corners of the rectangle put it upright.
@@ -16,12 +16,12 @@ const LINED: usize = 5;
 #[derive(Default)]
 pub(crate) struct Painted {
     texture: Option<TextureHandle>,
-    /// Which answer it was made of, and in which colours.
+    /// Which answer it was made of, and in which colors.
     made_of: Option<(u64, u64)>,
 }
 
 impl Painted {
-    /// Colours a tile, if it or the colours have changed.
+    /// Colors a tile, if it or the colors have changed.
     pub(crate) fn update(
         &mut self,
         ctx: &egui::Context,
@@ -62,7 +62,7 @@ impl Painted {
     }
 }
 
-/// The colours of a tile, column by column.
+/// The colors of a tile, column by column.
 pub(crate) fn image(tile: &Tile, coloring: &Coloring<'_>) -> ColorImage {
     let palette = &coloring.palette;
     let colors: Vec<Color32> = [Color32::TRANSPARENT, palette.hole]

@@ -9,7 +9,7 @@ use crate::save::png;
 use crate::theme::Palette;
 use crate::view::View;
 
-/// The colours of a tile as the window shows them at first, upright: by stack, on a dark ground.
+/// The colors of a tile as the window shows them at first, upright: by stack, on a dark ground.
 pub fn paint(tile: &Tile, events: u32) -> ColorImage {
     let palette = Palette::new(true);
     let coloring = Coloring { by: ColorBy::Stack, palette, events, found: None };

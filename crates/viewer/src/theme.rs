@@ -1,11 +1,11 @@
-//! Colours, type and space: the one place that decides how the window looks.
+//! Colors, type and space: the one place that decides how the window looks.
 
 use std::sync::Arc;
 
 use egui::epaint::text::{FontData, FontDefinitions, FontFamily};
 use egui::{Color32, CornerRadius, FontId, Margin, Stroke, Style, TextStyle, Theme, Vec2, Visuals};
 
-/// The roles that colours have.
+/// The roles that colors have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Palette {
     pub(crate) dark: bool,
@@ -66,7 +66,7 @@ impl Palette {
         Stroke::new(1.0, self.line)
     }
 
-    /// Text for a colour of a picture: dark on light, light on dark.
+    /// Text for a color of a picture: dark on light, light on dark.
     pub(crate) fn on(color: Color32) -> Color32 {
         let luma = 0.299 * f32::from(color.r()) + 0.587 * f32::from(color.g()) + 0.114 * f32::from(color.b());
         if luma > 120.0 { Color32::from_rgb(0x10, 0x14, 0x18) } else { Color32::from_rgb(0xf2, 0xf4, 0xf7) }
@@ -198,7 +198,7 @@ fn visuals(palette: &Palette) -> Visuals {
     visuals
 }
 
-/// A colour between two.
+/// A color between two.
 pub(crate) fn blend(a: Color32, b: Color32, share: f32) -> Color32 {
     let mix = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * share).round() as u8;
     Color32::from_rgb(mix(a.r(), b.r()), mix(a.g(), b.g()), mix(a.b(), b.b()))

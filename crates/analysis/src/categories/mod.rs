@@ -255,11 +255,16 @@ impl Categories {
 
     /// What each category has in a state, in the order of [`Categories::names`]. `keep` says which allocations
     /// count.
-    pub fn totals(&self, replay: &Replay, state: &State, keep: impl Fn(&Allocation) -> bool) -> Vec<Total> {
+    pub fn totals(
+        &self,
+        replay: &Replay,
+        state: &State,
+        keep: impl Fn(AllocIdx, &Allocation) -> bool,
+    ) -> Vec<Total> {
         let mut totals = vec![Total::default(); self.names.len()];
         for &index in &state.live {
             let allocation = replay.allocation(index);
-            if !keep(&allocation) {
+            if !keep(index, &allocation) {
                 continue;
             }
             let total = &mut totals[self.of(index)];

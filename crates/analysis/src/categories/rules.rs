@@ -151,7 +151,7 @@ fn bytes(size: &Size) -> Result<u64, String> {
         Size::Bytes(bytes) => return Ok(*bytes),
         Size::Text(text) => text,
     };
-    crate::units::parse_bytes(text)
+    vramscope_format::parse_bytes(text)
 }
 
 /// `N..M` is from N events on and fewer than M; what is live at the end lives longer than any number.

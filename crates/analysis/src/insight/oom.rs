@@ -17,7 +17,7 @@ use crate::compare::by_line;
 use crate::frames::user_frame;
 use crate::pins::{largest_fit, pinned};
 use crate::replay::Oom;
-use crate::units::count;
+use vramscope_format::count;
 use crate::weights::live_weights;
 
 /// Why an allocation failed.
@@ -120,9 +120,9 @@ fn one(case: &Case<'_>, oom: &Oom) -> Finding {
         count(oom.event.0),
         bytes(oom.requested)
     );
-    let lines = by_line(snapshot, &live_weights(replay, &state, |_| true));
+    let lines = by_line(snapshot, &live_weights(replay, &state, |_, _| true));
     let heaviest = lines.into_iter().max_by_key(|(line, sum)| (sum.bytes, std::cmp::Reverse(line.clone())));
-    let most = heaviest.as_ref().and_then(|(line, sum)| Some((line.as_ref()?.short(), sum.bytes)));
+    let most = heaviest.filter(|(line, _)| !line.is_missing()).map(|(line, sum)| (line.short(), sum.bytes));
     let advice = match cause {
         Cause::OtherPool => {
             "Let the streams and CUDA graphs share a pool, or free what the other one holds".into()

@@ -11,7 +11,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use vramscope_analysis::units::bytes as bytes_text;
+use vramscope_format::bytes as bytes_text;
 use vramscope_engine::{Bytes, Request, Response, Session, Source};
 use vramscope_snapshot::ipc;
 

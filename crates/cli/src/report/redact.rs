@@ -1,7 +1,7 @@
 //! What may leave the house: the memory, not the names.
 //!
 //! Only text that is known to come from PyTorch or from a library is kept; everything else is replaced by
-//! something that is the same wherever the original was the same, so stacks and colours stay apart.
+//! something that is the same wherever the original was the same, so stacks and colors stay apart.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What one file says.
 
 use super::{
-    Annotation, BlockTable, DeviceId, EventTable, Frame, Has, Meta, MetaId, Outside, PoolId, Segment,
+    Annotation, BlockTable, DeviceId, EventTable, Frame, FrameId, Has, Meta, MetaId, Outside, PoolId, Segment,
     Settings, StackId, StackTable, StrId, StreamId, StringTable, Totals, Trace,
 };
 
@@ -61,6 +61,9 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
     /// Keys that this version does not know and left out.
     pub unknown_keys: Vec<String>,
+    /// Frames that are passed over when the user's own line of a stack is looked for: the user's choice, not the
+    /// file's. In order.
+    pub ignored_frames: Vec<FrameId>,
 }
 
 impl Snapshot {
@@ -72,6 +75,22 @@ impl Snapshot {
     /// The frames of a stack, innermost first.
     pub fn frames(&self, stack: StackId) -> impl ExactSizeIterator<Item = Frame> + '_ {
         self.stacks.get(stack).iter().map(|&frame| self.stacks.frame(frame))
+    }
+
+    /// Passes over the frames for which `ignores` says so, given file, line and function.
+    pub fn ignore_frames(&mut self, ignores: impl Fn(&str, u32, &str) -> bool) {
+        let ids = (0..self.stacks.frame_count()).map(FrameId::from_index);
+        self.ignored_frames = ids
+            .filter(|&id| {
+                let frame = self.stacks.frame(id);
+                ignores(self.text(frame.file), frame.line, self.text(frame.name))
+            })
+            .collect();
+    }
+
+    /// Whether a frame is passed over.
+    pub fn is_ignored(&self, frame: FrameId) -> bool {
+        self.ignored_frames.binary_search(&frame).is_ok()
     }
 
     /// The two numbers of a pool; `None` where the file names none.
@@ -118,13 +137,10 @@ impl Snapshot {
         self.has.addresses || self.totals(device).has_active()
     }
 
-    /// What a device is called: `device 0`, `host memory`, or as the source has it.
+    /// What a device is called: `cuda:0`, `host`, or as the source has it.
     pub fn device_name(&self, device: DeviceId) -> String {
-        match self.device_names.iter().find(|(named, _)| *named == device) {
-            Some((_, name)) => name.clone(),
-            None if device == DeviceId::HOST => "host memory".into(),
-            None => format!("device {device}"),
-        }
+        let named = self.device_names.iter().find(|(named, _)| *named == device);
+        vramscope_format::device(device.0, named.map(|(_, name)| name.as_str()))
     }
 
     /// The final segments of a device, by address.

@@ -8,7 +8,7 @@ use super::timeline::{Axis, Timeline};
 use super::{put, put_right, row_of};
 use crate::document::{MarkKind, Subject};
 use crate::pane::Pane;
-use crate::theme::{Colours, Role, Theme};
+use crate::theme::{Colors, Role, Theme};
 use crate::words::{bytes, count, duration, fit, line, percent, plural, printable, signed, time};
 
 /// Columns for the numbers of the vertical axis.
@@ -146,7 +146,7 @@ fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &T
     let height = |bytes: i64| (bytes.saturating_sub(floor)) as f64 / (top - floor) as f64 * rows;
     draw_levels(buffer, area, left, floor, top, theme);
     let cursor = timeline.cursor_column(area.width.into());
-    let has_colours = theme.colours != Colours::None;
+    let has_colors = theme.colors != Colors::None;
     let (bar, range) = (theme.style(Role::Bar), theme.style(Role::Range));
     let cursor_style = theme.style(Role::Cursor);
     for (number, column) in timeline.columns().iter().enumerate().take(area.width.into()) {
@@ -177,11 +177,11 @@ fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &T
             let main = if is_cursor { cursor_style } else { bar };
             if low == 8 {
                 cell.set_symbol("█").set_style(main);
-            } else if low == 0 && high == 8 && !has_colours {
+            } else if low == 0 && high == 8 && !has_colors {
                 cell.set_symbol("▒").set_style(main);
             } else if low == 0 {
                 cell.set_symbol(EIGHTHS[high]).set_style(if is_cursor { main } else { range });
-            } else if high == 8 && has_colours && !is_cursor {
+            } else if high == 8 && has_colors && !is_cursor {
                 // Both levels in one cell: the lower one in front of the upper.
                 cell.set_symbol(EIGHTHS[low]).set_style(main);
                 if let Some(behind) = range.fg {
@@ -404,7 +404,7 @@ fn draw_table(buffer: &mut Buffer, area: Rect, pane: &Pane, at: Moment, theme: &
         row += 1;
     };
     for (place, sum) in &glance.lines[..shown] {
-        let label = place.as_ref().map_or("(no Python frame)".into(), line);
+        let label = line(place);
         put_row(*sum, &label);
     }
     let rest = &glance.lines[shown..];

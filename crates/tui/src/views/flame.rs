@@ -9,7 +9,7 @@ use crate::branches::Towards;
 use crate::keys::{Action, View};
 use crate::outline::NodeId;
 use crate::pane::{Pane, Reply};
-use crate::theme::{Colours, Role, Theme};
+use crate::theme::{Colors, Role, Theme};
 use crate::words::{bytes, count, fit, percent};
 
 /// A call on the screen.
@@ -146,11 +146,11 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             style = theme.style(Role::Cursor).add_modifier(ratatui::style::Modifier::REVERSED);
         } else if is_match {
             style = style.add_modifier(ratatui::style::Modifier::BOLD | ratatui::style::Modifier::UNDERLINED);
-        } else if pane.tree.found.is_some() && theme.colours != Colours::None {
+        } else if pane.tree.found.is_some() && theme.colors != Colors::None {
             // While searching, the rest steps back.
             style = theme.style(Role::Dim).add_modifier(ratatui::style::Modifier::REVERSED);
         }
-        // The first cell of each box is an edge, so that neighbours are told apart without colours too.
+        // The first cell of each box is an edge, so that neighbours are told apart without colors too.
         let room = usize::from(cell.width);
         let text = if room >= 3 { format!("▏{}", fit(&name, room - 1)) } else { "▏".into() };
         let shown = fit(&text, room);

@@ -16,7 +16,7 @@ pub(crate) fn list_height(area: Rect) -> usize {
     usize::from((area.height / 2).max(3))
 }
 
-/// The colour and the mark of a finding.
+/// The color and the mark of a finding.
 pub(crate) fn role(severity: Severity) -> (Role, &'static str) {
     match severity {
         Severity::High => (Role::Danger, "▲"),

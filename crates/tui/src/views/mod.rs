@@ -36,10 +36,6 @@ pub(crate) enum Names<'a> {
 impl Names<'_> {
     /// A place in a few words.
     pub(crate) fn short(self, place: Place) -> String {
-        let has = match self {
-            Self::Snapshot(snapshot) => snapshot.has,
-            Self::Lines(_) => Has::default(),
-        };
         match (place, self) {
             (Place::Frame(frame), Self::Snapshot(snapshot)) => {
                 words::frame(snapshot, snapshot.stacks.frame(frame))
@@ -47,7 +43,8 @@ impl Names<'_> {
             (Place::Frame(frame), Self::Lines(lines)) => {
                 lines.get(frame.index()).map(words::line).unwrap_or_default()
             }
-            (other, _) => other.words(has).unwrap_or_default().to_owned(),
+            (other, Self::Snapshot(snapshot)) => other.words_in(snapshot).unwrap_or_default().to_owned(),
+            (other, Self::Lines(_)) => other.words(Has::default()).unwrap_or_default().to_owned(),
         }
     }
 

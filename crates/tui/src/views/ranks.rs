@@ -271,7 +271,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
         );
         put(buffer, row_of(foot, 1), foot.x, foot.y + 1, &words, theme.style(Role::Warm));
         for (number, off) in outlier.lines.iter().enumerate() {
-            let place = off.line.as_ref().map_or("(no Python frame)".into(), crate::words::line);
+            let place = crate::words::line(&off.line);
             let words = format!("{:>12}  {place}", change(off.bytes.saturating_sub(off.median)));
             let line = row_of(foot, number as u16 + 2);
             put(buffer, line, line.x, line.y, &words, text);

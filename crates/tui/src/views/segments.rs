@@ -13,7 +13,7 @@ use crate::filter::Filter;
 use crate::keys::Action;
 use crate::list::List;
 use crate::pane::{Pane, Reply, act_in_list};
-use crate::theme::{Colours, Role, Theme};
+use crate::theme::{Colors, Role, Theme};
 use crate::words::{bytes, count, fit, pool, signed};
 
 /// A stretch of a segment: a block, or a hole.
@@ -242,7 +242,7 @@ fn pins(subject: Subject<'_>, segment: &Segment) -> String {
     }
 }
 
-/// A segment as cells: each has the colour of what takes most of it, and is as full as what is in use in it.
+/// A segment as cells: each has the color of what takes most of it, and is as full as what is in use in it.
 fn draw_bar(
     buffer: &mut Buffer,
     area: Rect,
@@ -294,15 +294,15 @@ fn draw_bar(
         };
         let mut style = theme.style(Role::Dim);
         if let Some(index) = most.1
-            && theme.colours != Colours::None
+            && theme.colors != Colors::None
         {
-            let colour = match known {
-                Some((last, colour)) if last == index => colour,
+            let color = match known {
+                Some((last, color)) if last == index => color,
                 _ => theme.of_name(&subject.place(subject.replay().allocation(index).stack)).bg,
             };
-            known = Some((index, colour));
-            if let Some(colour) = colour {
-                style = ratatui::style::Style::new().fg(colour);
+            known = Some((index, color));
+            if let Some(color) = color {
+                style = ratatui::style::Style::new().fg(color);
             }
         }
         if is_chosen {

@@ -6,9 +6,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use unicode_width::UnicodeWidthStr;
-use vramscope_tui::{App, Colours, Document, Effect, Figures, Ground, News, Theme, draw};
+use vramscope_tui::{App, Colors, Document, Effect, Figures, Ground, News, Theme, draw};
 
-pub(crate) const PLAIN: Theme = Theme { colours: Colours::None, ground: Ground::Dark, ascii: false };
+pub(crate) const PLAIN: Theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: false };
 
 /// A recording of the repository.
 pub(crate) fn recording(name: &str) -> PathBuf {

@@ -189,7 +189,7 @@ fn ranks_that_differ_are_named() {
     key(&mut harness, Key::Num7);
     let found = crate::views::insights::all(harness.state_mut());
     let peaks = ["oom", "expandable"].map(|name| super::views::replay(name).peak(Counter::Requested).bytes);
-    let more = vramscope_analysis::units::bytes(peaks[0] - peaks[1]);
+    let more = vramscope_format::bytes(peaks[0] - peaks[1]);
     let title = format!("rank 2 holds {more} more than the median rank at its peak");
     assert!(found.iter().any(|insight| insight.title == title), "{title}");
     assert!(harness.query_by_label("ACROSS RANKS").is_some());

@@ -11,10 +11,10 @@ use crate::theme::Palette;
 use crate::views::Tab;
 
 #[test]
-fn pixels_have_the_colour_of_the_allocation_that_the_engine_says_owns_them() {
+fn pixels_have_the_color_of_the_allocation_that_the_engine_says_owns_them() {
     let mut harness = window(&[("expandable", "")]);
     harness.remove_cursor();
-    // Names are written into bands only when colours stand for stacks.
+    // Names are written into bands only when colors stand for stacks.
     harness.state_mut().settings.color = crate::color::ColorBy::Size;
     harness.state_mut().colors_version += 1;
     settle(&mut harness);
@@ -41,7 +41,7 @@ fn pixels_have_the_colour_of_the_allocation_that_the_engine_says_owns_them() {
         }
     }
     assert!(looked > 200, "{looked} pixels lie inside a band");
-    assert!(seen * 10 > looked * 9, "{seen} of {looked} pixels have the colour of their owner");
+    assert!(seen * 10 > looked * 9, "{seen} of {looked} pixels have the color of their owner");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn both_themes_draw_all_of_the_window() {
         let panel = Palette::new(dark).panel;
         assert_eq!(pixel(&image, pos2(3.0, 450.0)), panel, "the side bar");
         let colors: std::collections::HashSet<_> = image.pixels().map(|p| p.0).collect();
-        assert!(colors.len() > 200, "{} colours", colors.len());
+        assert!(colors.len() > 200, "{} colors", colors.len());
     }
 }
 

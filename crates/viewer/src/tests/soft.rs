@@ -147,7 +147,7 @@ impl TestRenderer for Soft {
     }
 }
 
-/// A pixel of an image as egui's colour.
+/// A pixel of an image as egui's color.
 pub(crate) fn pixel(image: &RgbaImage, at: Pos2) -> Color32 {
     let [r, g, b, _] = image.get_pixel(at.x as u32, at.y as u32).0;
     Color32::from_rgb(r, g, b)

@@ -34,7 +34,7 @@ fn a_click_selects_what_is_under_it_in_every_view() {
         (allocation.requested, allocation.size, allocation.addr)
     );
     assert!(allocation.is_live(Moment(app.cursor)), "the cursor is where it was clicked");
-    let bytes = format!("{} B", vramscope_analysis::units::count(allocation.requested));
+    let bytes = format!("{} B", vramscope_format::count(allocation.requested));
     assert!(harness.query_all_by_label(&bytes).next().is_some(), "the exact bytes can be read");
     key(&mut harness, Key::Escape);
     assert_eq!(harness.state().selected, None);
@@ -47,7 +47,7 @@ fn numbers_in_the_status_bar_are_those_of_the_replay() {
     settle(&mut harness);
     let at = harness.state().hover_at.unwrap();
     let counters = replay("oom").counters(Moment(at));
-    let text = format!("requested {}", vramscope_analysis::units::bytes(counters.requested));
+    let text = format!("requested {}", vramscope_format::bytes(counters.requested));
     assert!(harness.query_by_label(&text).is_some(), "{text}");
 }
 

@@ -112,7 +112,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
             let columns = ((bar.right().min(strip.right()) - at.x - 3.0) / LETTER) as usize;
             // Two letters and a dot say nothing.
             if columns >= span.name.chars().count().min(4) {
-                let text = vramscope_analysis::text::fit(&span.name, columns);
+                let text = vramscope_format::fit(&span.name, columns);
                 painter.text(at, Align2::LEFT_CENTER, text, theme::label(), palette.text);
             }
         }
@@ -123,7 +123,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
         let (from, to) = ends(span, axis);
         let length = match axis {
             Axis::Events => {
-                format!("{} events", vramscope_analysis::units::count(span.to.saturating_sub(span.from)))
+                format!("{} events", vramscope_format::count(span.to.saturating_sub(span.from)))
             }
             Axis::Time => duration(span.time.1 - span.time.0),
         };
@@ -145,5 +145,5 @@ fn ahead(marks: &[Mark], x: f64) -> usize {
 }
 
 fn hash(name: &str) -> u32 {
-    vramscope_analysis::colour::number(name).max(1)
+    vramscope_format::color::number(name).max(1)
 }

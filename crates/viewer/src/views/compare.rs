@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use egui::{Align2, ComboBox, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::{DiffTree, DiffTreeNode, Request, Response};
 
 use crate::app::App;

@@ -1,7 +1,7 @@
 //! The panel of details: all about the selected allocation, to read and to copy. It stays while the pointer moves.
 
 use egui::{Align2, RichText, ScrollArea, Sense, Ui, vec2};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::{Bytes, Details, FrameInfo, Neighbour, Request, Response};
 
 use crate::app::App;
@@ -64,7 +64,7 @@ fn moment(app: &mut App, ui: &mut Ui) {
             ui,
             "time",
             &format!("+{}", duration(time - origin)),
-            &vramscope_analysis::text::clock(time),
+            &vramscope_format::clock(time),
         );
     }
     if !info.gap.is_empty() && summary.told.reserved {
@@ -234,7 +234,7 @@ fn life(app: &mut App, ui: &mut Ui, details: &Details) {
     heading(app, ui, "LIFE");
     let Some((_, summary)) = app.device() else { return };
     let end = summary.events;
-    let time = |n: usize| details.times[n].map_or_else(String::new, vramscope_analysis::text::clock);
+    let time = |n: usize| details.times[n].map_or_else(String::new, vramscope_format::clock);
     let born = if details.opened == 0 {
         "before the first event".into()
     } else {

@@ -1,7 +1,7 @@
 //! The flame graph: live bytes at the cursor, or bytes times lifetime over what is shown.
 
 use egui::{Align2, Rect, RichText, Sense, Ui, pos2, vec2};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::{Axis, Request, Response, Tree, Weigh};
 
 use crate::app::App;

@@ -1,7 +1,7 @@
 //! What is worth knowing, the most serious first, each with what shows it and what to do.
 
 use egui::{RichText, ScrollArea, Ui};
-use vramscope_analysis::units::bytes;
+use vramscope_format::bytes;
 use vramscope_engine::{Insight, Request, Response};
 
 use crate::app::App;

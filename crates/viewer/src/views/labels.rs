@@ -1,7 +1,7 @@
 //! Names written into bands that have room for them.
 
 use egui::{Painter, Pos2, Rect, Vec2, pos2, vec2};
-use vramscope_analysis::units::bytes;
+use vramscope_format::bytes;
 use vramscope_engine::{Owner, Tile};
 
 use crate::color::ColorBy;

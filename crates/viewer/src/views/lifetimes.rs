@@ -1,7 +1,7 @@
 //! Lifetimes as bars, grouped: who lives how long, and together with whom.
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::{Axis, Filter, GroupBy, LifetimeRow, Owner, Request, Response, Scope};
 
 use crate::app::App;
@@ -191,8 +191,8 @@ fn bar(
         let when = clock.map_or_else(String::new, |(origin, _)| {
             format!(
                 "{} to {}",
-                vramscope_analysis::text::clock(origin + time.0),
-                vramscope_analysis::text::clock(origin + time.1)
+                vramscope_format::clock(origin + time.0),
+                vramscope_format::clock(origin + time.1)
             )
         });
         let lived = if clock.is_some() { duration(time.1 - time.0) } else { String::new() };

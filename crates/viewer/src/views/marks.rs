@@ -1,7 +1,7 @@
 //! Lines and words over the memory timeline: what is held, the capacity, failed allocations, the peak.
 
 use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, pos2, vec2};
-use vramscope_analysis::units::bytes as byte_text;
+use vramscope_format::bytes as byte_text;
 use vramscope_engine::{Axis, Curve, Summary};
 
 use crate::app::App;

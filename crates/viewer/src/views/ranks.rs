@@ -1,8 +1,8 @@
-//! The side bar: a bar per rank on a common scale, outliers marked, and what the colours say.
+//! The side bar: a bar per rank on a common scale, outliers marked, and what the colors say.
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_analysis::text::{fit, fit_middle};
-use vramscope_analysis::units::bytes;
+use vramscope_format::{fit, fit_middle};
+use vramscope_format::bytes;
 use vramscope_analysis::{median, stands_out};
 use vramscope_engine::{Bytes, Response};
 
@@ -148,7 +148,7 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: i64) {
     });
 }
 
-/// What the colours say; by stack, the lines that take most of the picture.
+/// What the colors say; by stack, the lines that take most of the picture.
 fn legend(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
     let Some((_, summary)) = app.device() else { return };

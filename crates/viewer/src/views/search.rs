@@ -1,7 +1,7 @@
 //! The search box: results below it, and everything else dimmed while it is open.
 
 use egui::{Key, Ui};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::{Hit, Request, Response};
 
 use crate::app::App;

@@ -1,7 +1,7 @@
 //! The allocator's settings, and how far the file can be trusted.
 
 use egui::{RichText, ScrollArea, Ui, vec2};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::Summary;
 
 use crate::app::App;

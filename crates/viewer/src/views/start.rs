@@ -1,7 +1,7 @@
 //! The start screen: one drop target, what was open before, the demo, and how to record a snapshot.
 
 use egui::{Align, Layout, RichText, Sense, Ui, vec2};
-use vramscope_analysis::units::bytes;
+use vramscope_format::bytes;
 
 use crate::app::App;
 use crate::theme;

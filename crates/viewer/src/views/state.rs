@@ -1,7 +1,7 @@
 //! The allocator's state at the cursor: every segment to scale, its blocks, what rounding wastes, the holes.
 
 use egui::{Align2, Painter, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::{MapBlock, MapRange, MemoryMap, Request, Response};
 
 use crate::app::App;
@@ -156,7 +156,7 @@ fn segment(app: &mut App, ui: &mut Ui, range: &MapRange, largest: u64, room: f32
     }
 }
 
-/// A block: what was asked for in its colour, what rounding adds darker, stripes while it awaits its free.
+/// A block: what was asked for in its color, what rounding adds darker, stripes while it awaits its free.
 fn draw_block(
     app: &App,
     painter: &Painter,

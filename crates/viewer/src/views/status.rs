@@ -1,7 +1,7 @@
 //! The line at the bottom: what is under the pointer, and what hands can do.
 
 use egui::{Align, Layout, RichText, Ui};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::{Bytes, MomentInfo, Request, Response, Summary};
 
 use crate::app::App;
@@ -45,7 +45,7 @@ fn numbers(app: &App, ui: &mut Ui, info: &MomentInfo, summary: &Summary) {
         at => format!("event {}", count(at - 1)),
     };
     if let (Some(time), Some(origin)) = (info.time, summary.time.map(|(origin, _)| origin)) {
-        place += &format!("  {}  +{}", vramscope_analysis::text::clock(time), duration(time - origin));
+        place += &format!("  {}  +{}", vramscope_format::clock(time), duration(time - origin));
     }
     let part = |ui: &mut Ui, text: String, color| {
         ui.label(RichText::new(text).font(theme::mono()).color(color));

@@ -1,7 +1,7 @@
 //! Tables of allocations and stacks: sorted by any column, filtered, a page at a time however many there are.
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::{Filter, Page, Request, Response, Scope, Sort, Source};
 
 use crate::app::App;

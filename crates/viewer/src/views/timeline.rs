@@ -1,7 +1,7 @@
 //! The memory timeline: stacked allocations, what is held, the capacity, failed allocations, the peak.
 
 use egui::{Align2, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
-use vramscope_analysis::units::bytes as byte_text;
+use vramscope_format::bytes as byte_text;
 use vramscope_engine::{Axis, Bytes, Curve, Request, Response, Source, Stretch, Summary, Tile};
 
 use crate::app::App;
@@ -324,12 +324,12 @@ fn ruler(app: &App, painter: &Painter, plot: Rect, palette: &Palette) {
     }
     painter.line_segment([a, b], stroke);
     let x = |x: f64| match ruler.axis {
-        Axis::Events => format!("event {}", vramscope_analysis::units::count(x.max(0.0) as u64)),
+        Axis::Events => format!("event {}", vramscope_format::count(x.max(0.0) as u64)),
         Axis::Time => format!("+{}", duration(x as i64)),
     };
     let across = match ruler.axis {
         Axis::Events => {
-            format!("{} events", vramscope_analysis::units::count((ruler.to.0 - ruler.from.0).abs() as u64))
+            format!("{} events", vramscope_format::count((ruler.to.0 - ruler.from.0).abs() as u64))
         }
         Axis::Time => duration((ruler.to.0 - ruler.from.0).abs() as i64),
     };

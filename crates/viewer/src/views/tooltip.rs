@@ -1,7 +1,7 @@
 //! The small card near the pointer.
 
 use egui::{Id, LayerId, Order, Pos2, Rect, Ui, pos2, vec2};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::Owner;
 
 use crate::app::App;
@@ -32,7 +32,7 @@ pub(crate) fn card(app: &App, ui: &Ui, at: Pos2, lines: &[(String, bool)]) {
         .map(|(n, (text, bright))| {
             let font = if n == 0 { theme::strong() } else { theme::mono() };
             let color = if *bright { palette.text } else { palette.dim };
-            painter.layout_no_wrap(vramscope_analysis::text::fit(text, 64), font, color)
+            painter.layout_no_wrap(vramscope_format::fit(text, 64), font, color)
         })
         .collect();
     let width = galleys.iter().map(|galley| galley.size().x).fold(0.0, f32::max);

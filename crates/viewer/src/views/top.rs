@@ -39,7 +39,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         if app.settings.bytes != before {
             app.fit();
         }
-        let label = word(ui, "colour by", &palette);
+        let label = word(ui, "color by", &palette);
         let before = app.settings.color;
         let combo = ComboBox::from_id_salt("color")
             .width(84.0)

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use egui::{Align2, Rect, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_analysis::units::{bytes, count};
+use vramscope_format::{bytes, count};
 use vramscope_engine::{Request, Response, Tree, Weigh};
 
 use crate::app::App;

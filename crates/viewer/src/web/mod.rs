@@ -137,7 +137,7 @@ pub async fn start(canvas: web_sys::HtmlCanvasElement, server: bool) -> Result<(
         let app = App::new(ctx, Box::new(host::PageHost::new(server)), None);
         Ok(Box::new(Page { app, link: link(), still_since: 0.0, described: String::new() }))
     });
-    // Nothing here shades from one colour to another.
+    // Nothing here shades from one color to another.
     let options = eframe::WebOptions { dithering: false, ..Default::default() };
     eframe::WebRunner::new().start(canvas, options, create).await
 }

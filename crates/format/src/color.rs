@@ -1,8 +1,8 @@
-//! Colours that mean the same on every surface.
+//! Colors that mean the same on every surface.
 
 use std::sync::LazyLock;
 
-/// A calm colour that is always the same for a name: even lightness and chroma, the hue from the name.
+/// A calm color that is always the same for a name: even lightness and chroma, the hue from the name.
 pub fn of(name: &str) -> [u8; 3] {
     let hash = number(name);
     oklch(0.66 + f64::from(hash >> 16 & 7) / 100.0, 0.11, f64::from(hash % 360))
@@ -13,7 +13,7 @@ pub fn number(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// An OKLCH colour as the red, green and blue that every program understands.
+/// An OKLCH color as the red, green and blue that every program understands.
 pub fn oklch(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
     let (sin, cos) = hue.to_radians().sin_cos();
     let (a, b) = (chroma * cos, chroma * sin);
@@ -28,7 +28,7 @@ pub fn oklch(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
     linear.map(|light| STEPS.partition_point(|&step| step <= light) as u8)
 }
 
-/// How much light makes each level of sRGB but the first. A picture has thousands of colours, and a power for each
+/// How much light makes each level of sRGB but the first. A picture has thousands of colors, and a power for each
 /// of them is what would take longest.
 static STEPS: LazyLock<[f64; 255]> = LazyLock::new(|| {
     std::array::from_fn(|level| {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_as_css_computes_them() {
+    fn colors_as_css_computes_them() {
         // oklch(1 0 0) is white; oklch(0.62796 0.25768 29.23) is pure red.
         assert_eq!(oklch(1.0, 0.0, 0.0), [255, 255, 255]);
         assert_eq!(oklch(0.627_955, 0.257_683, 29.234), [255, 0, 0]);

@@ -1,0 +1,63 @@
+//! One language for questions: which allocations, and when. Every surface parses what its user types into these
+//! types, so that the same words mean the same everywhere.
+//!
+//! - [`MomentSpec`] is a moment as it is typed: `peak`, `oom:2`, `in:backward#3:end`.
+//! - [`Filter`] says which allocations, events and segments count, from when to when, and which frames are shown.
+//!   [`Filter::bind`] looks everything up in one device's trace and gives a [`Selection`].
+//! - [`devices`] is the one rule for which devices a question is about: all that the file has, unless one is named.
+
+mod filter;
+mod moment;
+mod pattern;
+
+pub use filter::{FILTER_GRAMMAR, Filter, Selection, parse_pool, parse_stream};
+pub use moment::{InPhase, MOMENT_GRAMMAR, MomentSpec};
+pub use pattern::Pattern;
+
+use vramscope_snapshot::{DeviceId, Snapshot};
+
+use crate::replay::Replay;
+
+/// Why a question cannot be answered: a sentence for the person who typed it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct QueryError(pub String);
+
+pub(crate) fn error<T>(message: impl Into<String>) -> Result<T, QueryError> {
+    Err(QueryError(message.into()))
+}
+
+/// Which of the replays a question is about: the device that is named, or else all; pinned host memory only if it is
+/// named or there is nothing else.
+pub fn devices(
+    snapshot: &Snapshot,
+    replays: &[impl AsRef<Replay>],
+    named: Option<DeviceId>,
+) -> Result<Vec<usize>, QueryError> {
+    let number = |at: &usize| replays[*at].as_ref().device();
+    let all = || 0..replays.len();
+    if replays.is_empty() {
+        return error("nothing was allocated on any device while recording");
+    }
+    if let Some(device) = named {
+        let found: Vec<_> = all().filter(|at| number(at) == device).collect();
+        if found.is_empty() {
+            let known: Vec<_> = all().map(|at| snapshot.device_name(number(&at))).collect();
+            let wanted = snapshot.device_name(device);
+            return error(format!("there is no {wanted} in this file; it has: {}", known.join(", ")));
+        }
+        return Ok(found);
+    }
+    let found: Vec<_> = all().filter(|at| number(at) != DeviceId::HOST).collect();
+    Ok(if found.is_empty() { all().collect() } else { found })
+}
+
+/// A device as it is typed: `0`, `cuda:1`, `host`.
+pub fn parse_device(text: &str) -> Result<DeviceId, String> {
+    let number = text.rsplit(':').next().unwrap_or(text);
+    match (text, number.parse()) {
+        ("host" | "cpu", _) => Ok(DeviceId::HOST),
+        (_, Ok(number)) => Ok(DeviceId(number)),
+        _ => Err(format!("'{text}' is not a device (try 0, cuda:1, host)")),
+    }
+}

@@ -1,0 +1,316 @@
+//! One device of one file, with the filters that apply to it; and the loop that answers for every device.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::bail;
+use vramscope_analysis::query::{MomentSpec, QueryError, Selection, devices};
+use vramscope_analysis::{
+    AllocIdx, Allocation, Counter, Finding, Moment, Peak, RankDigest, Replay, Span, State, Status, Weight,
+    lifetime_weights,
+};
+use vramscope_files::{Opened, find, open};
+use vramscope_snapshot::{Event, EventIdx, FrameId, Pool, Snapshot, StackId};
+
+use crate::args::{CacheArgs, FilterArgs, OutputArgs, Source, WeighArgs};
+use crate::progress::Bar;
+use crate::style::{self, Role};
+use crate::text;
+
+/// One device of one file, with the filters that apply to it.
+pub(crate) struct Subject {
+    pub(crate) opened: Arc<Opened>,
+    replay: usize,
+    selection: Selection,
+}
+
+/// Weights of stacks, and the moment they belong to; none if they are over a stretch.
+pub(crate) struct Weighed {
+    pub(crate) weights: Vec<Weight>,
+    pub(crate) at: Option<Moment>,
+}
+
+/// Opens one file and answers for every device that the question is about, as text or as JSON. A device on which the
+/// moment does not exist is left out, unless that leaves none. JSON of several devices is a list of their answers.
+pub(crate) fn answer(
+    source: &Source,
+    at: Option<&MomentSpec>,
+    out: &mut dyn Write,
+    mut each: impl FnMut(&Subject, Moment, &mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let subjects = open_path(&source.path, &source.filter, &source.output.cache)?;
+    answer_of(&subjects, at, &source.output, out, &mut each)
+}
+
+/// The same for a question that needs a map of memory: where segments and blocks lie.
+pub(crate) fn answer_map(
+    source: &Source,
+    at: Option<&MomentSpec>,
+    out: &mut dyn Write,
+    mut each: impl FnMut(&Subject, Moment, &mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let subjects = open_path(&source.path, &source.filter, &source.output.cache)?;
+    if let Some(subject) = subjects.first()
+        && !subject.snapshot().has.addresses
+    {
+        bail!(
+            "{}: segments, holes and pools are not in this file ({}): it lists blocks and totals. A snapshot has them: \
+             torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")",
+            source.path.display(),
+            subject.snapshot().format
+        );
+    }
+    answer_of(&subjects, at, &source.output, out, &mut each)
+}
+
+fn answer_of(
+    subjects: &[Subject],
+    at: Option<&MomentSpec>,
+    output: &OutputArgs,
+    out: &mut dyn Write,
+    each: &mut dyn FnMut(&Subject, Moment, &mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let found = with_moments(subjects, at)?;
+    if output.json {
+        let is_list = found.len() > 1;
+        if is_list {
+            write!(out, "{{\"schema\":\"vramscope/devices/1\",\"devices\":[")?;
+        }
+        for (number, (subject, at)) in found.iter().enumerate() {
+            if number > 0 {
+                write!(out, ",")?;
+            }
+            each(subject, *at, out)?;
+        }
+        writeln!(out, "{}", if is_list { "]}" } else { "" })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (number, (subject, at)) in found.iter().enumerate() {
+        match number {
+            0 => writeln!(out, "{}", style::paint(Role::Strong, &subject.path()))?,
+            _ => writeln!(out)?,
+        }
+        each(subject, *at, out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The moment on each device; devices that do not have it are left out unless none has it.
+fn with_moments<'a>(
+    subjects: &'a [Subject],
+    at: Option<&MomentSpec>,
+) -> Result<Vec<(&'a Subject, Moment)>, QueryError> {
+    let Some(spec) = at else {
+        return Ok(subjects.iter().map(|subject| (subject, subject.range().1)).collect());
+    };
+    let mut found = Vec::new();
+    let mut failed = None;
+    for subject in subjects {
+        match subject.moment(spec) {
+            Ok(at) => found.push((subject, at)),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    match failed {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
+}
+
+/// Opens the file at a path; one subject per device that the filters leave.
+pub(crate) fn open_path(
+    path: &PathBuf,
+    filter: &FilterArgs,
+    cache: &CacheArgs,
+) -> anyhow::Result<Vec<Subject>> {
+    let (inputs, errors) = find(std::slice::from_ref(path));
+    if let Some(error) = errors.into_iter().next() {
+        return Err(error.into());
+    }
+    let [input] = inputs.as_slice() else {
+        let names: Vec<_> =
+            inputs.iter().take(8).map(|input| format!("\n  {}", input.path.display())).collect();
+        let count = inputs.len();
+        bail!("{} holds {count} snapshots; name one of them:{}", path.display(), names.concat());
+    };
+    let cache = cache.cache();
+    let bar = Bar::new(&inputs);
+    let opened = open(input, cache.as_ref(), &bar)?;
+    drop(bar);
+    for warning in text::warnings(&opened.snapshot) {
+        text::complain(&format!("warning: {}: {warning}", text::path(&opened.path)));
+    }
+    Subject::each(opened, filter)
+}
+
+impl Subject {
+    /// Every device of a file that the filters leave.
+    pub(crate) fn each(mut opened: Opened, filter: &FilterArgs) -> anyhow::Result<Vec<Self>> {
+        filter.ignore_frames(&mut opened);
+        let found = devices(&opened.snapshot, &opened.replays, filter.device)?;
+        let opened = Arc::new(opened);
+        let filter = filter.filter();
+        let subject = |replay: usize| {
+            let selection = filter.bind(&opened.snapshot, &opened.replays[replay])?;
+            Ok(Self { opened: Arc::clone(&opened), replay, selection })
+        };
+        // Phases and moments that bound a filter may exist on one device only.
+        let mut subjects = Vec::new();
+        let mut failed: Option<QueryError> = None;
+        for replay in found {
+            match subject(replay) {
+                Ok(subject) => subjects.push(subject),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) if subjects.is_empty() => Err(error.into()),
+            _ => Ok(subjects),
+        }
+    }
+
+    /// The path as it is shown.
+    pub(crate) fn path(&self) -> String {
+        text::path(&self.opened.path)
+    }
+
+    /// What the device is called.
+    pub(crate) fn device(&self) -> String {
+        text::printable(&self.snapshot().device_name(self.replay().device()))
+    }
+
+    /// The line above every answer: which device and when; below it the verdict, where numbers may be estimates, and
+    /// whether the filters leave anything.
+    pub(crate) fn print_heading(&self, when: &str, out: &mut dyn Write) -> std::io::Result<()> {
+        writeln!(out, "{} · {when}", self.device())?;
+        if let Some(verdict) = self.verdict() {
+            writeln!(out, "  {}", style::paint(Role::Warning, &text::wrapped(&verdict, 2)))?;
+        }
+        if self.is_empty() {
+            let all = text::plural(self.replay().allocations().len(), "allocation");
+            writeln!(out, "  {}", style::paint(Role::Warning, &format!("no match: the filters leave none of {all}")))?;
+        }
+        Ok(())
+    }
+
+    /// The same for a moment.
+    pub(crate) fn print_moment(&self, at: Moment, out: &mut dyn Write) -> std::io::Result<()> {
+        let events = self.snapshot().events(self.replay().device());
+        self.print_heading(&text::when(events, at.event()), out)
+    }
+
+    /// Whether the filters leave no allocation at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.selection.leaves_out_allocations()
+            && !self.replay().allocations().iter().any(|(index, allocation)| self.keeps(index, &allocation))
+    }
+
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.opened.snapshot
+    }
+
+    /// Whether the file tells how much is held from the driver.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.snapshot().has_reserved(self.replay().device())
+    }
+
+    pub(crate) fn replay(&self) -> &Replay {
+        &self.opened.replays[self.replay]
+    }
+
+    /// A moment of this trace.
+    pub(crate) fn moment(&self, spec: &MomentSpec) -> Result<Moment, QueryError> {
+        self.selection.moment(spec, self.snapshot(), self.replay())
+    }
+
+    /// The stretch of the trace that `--since` and `--until` leave.
+    pub(crate) fn range(&self) -> (Moment, Moment) {
+        self.selection.range()
+    }
+
+    /// Whether anything but the device is restricted.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.selection.is_restricted()
+    }
+
+    /// Whether some allocations are left out, whenever they lived.
+    pub(crate) fn leaves_out_allocations(&self) -> bool {
+        self.selection.leaves_out_allocations()
+    }
+
+    /// When a counter of the device was highest in the stretch that is looked at.
+    pub(crate) fn peak(&self, counter: Counter) -> Peak {
+        self.selection.peak(self.replay(), counter)
+    }
+
+    /// When the requested bytes of what passes the filters were highest.
+    pub(crate) fn kept_peak(&self) -> Peak {
+        self.selection.kept_peak(self.snapshot(), self.replay())
+    }
+
+    /// What each stack holds at a moment, of what passes the filters.
+    pub(crate) fn live(&self, state: &State) -> Vec<Weight> {
+        self.selection.live(self.snapshot(), self.replay(), state)
+    }
+
+    /// Whether an event passes the filters, apart from its time.
+    pub(crate) fn keeps_event(&self, row: EventIdx, event: &Event) -> bool {
+        self.selection.keeps_event(self.snapshot(), self.replay(), row, event)
+    }
+
+    /// Whether a segment passes the filters.
+    pub(crate) fn keeps_segment(&self, pool: Option<Pool>, stream: u64, size: u64) -> bool {
+        self.selection.keeps_segment(pool, stream, size)
+    }
+
+    /// Whether a finding is about something that passes the filters.
+    pub(crate) fn keeps_finding(&self, finding: &Finding) -> bool {
+        self.selection.keeps_finding(finding)
+    }
+
+    /// What is kept of this rank to compare it with others.
+    pub(crate) fn digest(&self, rank: Option<u64>, spans: &[Span]) -> RankDigest {
+        let about = (self.snapshot(), self.replay(), spans);
+        let when = (self.kept_peak(), self.range().1);
+        RankDigest::new(rank, about, when, |index, allocation| self.keeps(index, allocation))
+    }
+
+    /// What each stack weighs, as it was asked for: at a moment, or over a stretch.
+    pub(crate) fn weights(&self, weigh: &WeighArgs, at: Moment) -> Weighed {
+        if weigh.lifetime {
+            let (from, to) = self.range();
+            let keep = |index, allocation: &_| self.keeps(index, allocation);
+            return Weighed { weights: lifetime_weights(self.replay(), from, to, keep), at: None };
+        }
+        Weighed { weights: self.live(&self.replay().state(at)), at: Some(at) }
+    }
+
+    /// Where in the program: the user's own line, or the innermost of all.
+    pub(crate) fn place(&self, stack: StackId) -> String {
+        text::printable(&self.selection.place(self.snapshot(), stack))
+    }
+
+    /// The verdict, where numbers may be estimates.
+    pub(crate) fn verdict(&self) -> Option<String> {
+        let verdict = self.replay().verdict();
+        (verdict.status != Status::Exact).then(|| verdict.sentence())
+    }
+
+    /// Whether what PyTorch does itself is left out.
+    pub(crate) fn hides_internal(&self) -> bool {
+        self.selection.hides_internal()
+    }
+
+    /// Whether a frame is to be shown.
+    pub(crate) fn shows(&self, frame: FrameId) -> bool {
+        self.selection.shows(self.snapshot(), frame)
+    }
+
+    /// Whether an allocation passes the filters.
+    pub(crate) fn keeps(&self, index: AllocIdx, allocation: &Allocation) -> bool {
+        self.selection.keeps(self.snapshot(), index, allocation)
+    }
+}
+

@@ -1,0 +1,69 @@
+//! Text from a file where a terminal, a page or a spreadsheet would act on it.
+
+/// Whether a character acts instead of being seen: controls, marks that turn the direction of writing or take no
+/// room, and code points that are no characters.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
+        || u32::from(c) & 0xfffe == 0xfffe
+}
+
+/// The text without what a terminal would act on.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The text inside HTML, SVG or XML, as content or in a quoted attribute.
+pub fn html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c if is_hidden(c) => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// The text as a field of a CSV row (RFC 4180).
+pub fn csv(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals_do_not_act() {
+        assert_eq!(printable("a\x1b[2Jb"), "a\u{fffd}[2Jb");
+        for acts in ['\u{202e}', '\u{061c}', '\u{9b}', '\u{fffe}', '\u{1ffff}', '\u{feff}'] {
+            assert_eq!(printable(&format!("a{acts}b")), "a\u{fffd}b", "{:04x}", u32::from(acts));
+        }
+        assert_eq!(printable("größe 日本 π"), "größe 日本 π");
+    }
+
+    #[test]
+    fn pages_do_not_act() {
+        assert_eq!(html("<b a=\"x\">&'"), "&lt;b a=&quot;x&quot;&gt;&amp;&#39;");
+        assert_eq!(html("a\u{0}b"), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn fields_of_a_row() {
+        assert_eq!([csv("a"), csv("a,b"), csv("a\"b")], ["a", "\"a,b\"", "\"a\"\"b\""]);
+    }
+}

@@ -1,0 +1,20 @@
+//! How vramscope writes things: amounts, times, places, names, and text that is safe where it goes.
+//!
+//! Every surface uses these functions, so that a number or a name reads the same in the command line, its JSON,
+//! the terminal UI, the window, the page and a report. The crate depends on nothing of vramscope: it takes plain
+//! numbers and strings, and the crates above it say what those mean.
+
+mod amount;
+pub mod color;
+mod escape;
+mod names;
+mod place;
+mod time;
+mod width;
+
+pub use amount::{Units, bytes, change, count, parse_bytes, percent, plural, share, signed, size};
+pub use escape::{csv, html, is_hidden, printable};
+pub use names::{device, phase, pool, stream, words};
+pub use place::{elide_place, frame_text, place};
+pub use time::{clock, duration, seconds, time};
+pub use width::{fit, fit_end, fit_middle, width, wrap};

@@ -1,0 +1,59 @@
+//! Lines of a program.
+
+use crate::width::{fit_end, fit_middle, width};
+
+/// A frame in one line: the file without its folders, the line and the function, `train.py:88 forward`.
+pub fn place(file: &str, line: u32, name: &str) -> String {
+    let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    if line == 0 { name.to_owned() } else { format!("{file}:{line} {name}") }
+}
+
+/// A frame with its whole path. Regular expressions are matched against this.
+pub fn frame_text(file: &str, line: u32, name: &str) -> String {
+    format!("{file}:{line} {name}")
+}
+
+/// A place in at most so many columns. What goes first is the function, then the middle of the file name; `:line`
+/// stays, since it tells rows apart.
+pub fn elide_place(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let Some((file, name)) = text.split_once(' ').filter(|(file, _)| line_at(file).is_some()) else {
+        return fit_end(text, columns);
+    };
+    let room = columns.saturating_sub(width(file) + 1);
+    if room >= 4 {
+        return format!("{file} {}", crate::width::fit(name, room));
+    }
+    let tail = line_at(file).map_or(0, |at| width(file.get(at..).unwrap_or_default()));
+    fit_middle(file, tail, columns)
+}
+
+/// Where `:line` begins.
+fn line_at(file: &str) -> Option<usize> {
+    let at = file.rfind(':')?;
+    let digits = file.get(at + 1..)?;
+    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_file_line_and_function() {
+        assert_eq!(place("/a/b/train.py", 88, "forward"), "train.py:88 forward");
+        assert_eq!(place("C:\\x\\train.py", 88, "forward"), "train.py:88 forward");
+        assert_eq!(place("", 0, "aten::mm"), "aten::mm");
+    }
+
+    #[test]
+    fn eliding_keeps_the_line() {
+        let place = "modeling_llama.py:175 forward";
+        assert_eq!(elide_place(place, 40), place);
+        assert_eq!(elide_place(place, 27), "modeling_llama.py:175 forw…");
+        assert_eq!(elide_place(place, 13), "modeling…:175");
+        assert_eq!(elide_place("(not recorded)", 6), "…rded)");
+    }
+}
