@@ -36,15 +36,19 @@ pub fn user_frame(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
         let frame = snapshot.stacks.frame(**id);
         !is_internal(snapshot.text(frame.name), snapshot.text(frame.file)) && !snapshot.is_ignored(**id)
     };
-    // Without one, the first that is not the machinery which recorded the stack.
-    let is_machinery = |id: &FrameId| {
-        let name = snapshot.text(snapshot.stacks.frame(*id).name);
+    frames.iter().find(is_own).map(|&id| snapshot.stacks.frame(id)).or_else(|| innermost(snapshot, stack))
+}
+
+/// The innermost frame that is not the machinery which recorded the stack; else the innermost of all.
+pub(crate) fn innermost(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
+    let is_machinery = |frame: &Frame| {
+        let name = snapshot.text(frame.name);
         ["unwind::", "CapturedTraceback", "CUDACachingAllocator", "gather_with_cpp"]
             .iter()
             .any(|word| name.contains(word))
     };
-    let found = frames.iter().find(is_own).or_else(|| frames.iter().find(|id| !is_machinery(id)));
-    found.or(frames.first()).map(|&id| snapshot.stacks.frame(id))
+    let mut frames = snapshot.frames(stack);
+    frames.find(|frame| !is_machinery(frame)).or_else(|| snapshot.frames(stack).next())
 }
 
 /// What people read instead of a line for a stack that has none: why there is none.

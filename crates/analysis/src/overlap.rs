@@ -5,7 +5,7 @@ use vramscope_snapshot::{Snapshot, StackId};
 
 use crate::allocations::{AllocIdx, Allocation, Moment};
 use crate::compare::Line;
-use crate::frames::user_frame;
+use crate::frames::{innermost, user_frame};
 use crate::replay::Replay;
 
 /// What allocations are put together by.
@@ -36,7 +36,14 @@ pub fn operator(snapshot: &Snapshot, stack: StackId) -> Option<String> {
         |name: &str, file: &str| file.is_empty() && name.contains("::") && !name.contains(['(', '<', ' ']);
     let mut frames = snapshot.frames(stack);
     let named = frames.find(|frame| is_operator(snapshot.text(frame.name), snapshot.text(frame.file)));
-    let frame = named.or_else(|| snapshot.frames(stack).next())?;
+    // C++ stacks begin with the code that recorded them; the ATen kernel above it is the operator.
+    let kernel = || {
+        snapshot.frames(stack).find(|frame| {
+            let name = snapshot.text(frame.name);
+            name.starts_with("at::_ops::") || name.starts_with("at::native::")
+        })
+    };
+    let frame = named.or_else(kernel).or_else(|| innermost(snapshot, stack))?;
     Some(Line::new(snapshot, frame).short())
 }
 

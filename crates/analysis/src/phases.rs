@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn numbers_of_repetitions_are_no_part_of_a_name() {
         assert_eq!(phase_name("ProfilerStep#12"), "ProfilerStep");
-        assert_eq!(phase_name("## forward ##"), "## forward ##");
+        assert_eq!(phase_name("## forward ##"), "forward");
         assert_eq!(phase_name("#1"), "#1");
         assert_eq!(phase_name("layer#a"), "layer#a");
     }

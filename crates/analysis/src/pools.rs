@@ -121,6 +121,11 @@ impl Pools {
         self.of.get(allocation.index()).checked_sub(1).map(|number| number as usize)
     }
 
+    /// The pool of an allocation, where it is known.
+    pub fn pool_of(&self, allocation: AllocIdx) -> Option<Pool> {
+        self.envelopes.get(self.envelope_of(allocation)?)?.pool
+    }
+
     /// What is to be said about each of [`Pools::envelopes`], at a moment.
     pub fn summaries(&self, snapshot: &Snapshot, replay: &Replay, at: Moment) -> Vec<PoolSummary> {
         let assume_default = !has_private(snapshot);

@@ -14,8 +14,8 @@ use crate::allocations::{AllocIdx, Allocation, Moment};
 use crate::counters::Counters;
 use crate::pairing::{self, Pairing};
 use crate::timeline::{Source, signed, start_counters};
-use vramscope_format::{count, size};
 use crate::verdict::{Status, Verdict};
+use vramscope_format::{count, size};
 
 /// Blocks without an end that are compared with what has vanished.
 const LOOK_BACK: usize = 256;

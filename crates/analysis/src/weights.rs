@@ -19,7 +19,11 @@ pub struct Weight {
 }
 
 /// Requested bytes of what is live, by stack, heaviest first. `keep` says which allocations count.
-pub fn live_weights(replay: &Replay, state: &State, keep: impl Fn(AllocIdx, &Allocation) -> bool) -> Vec<Weight> {
+pub fn live_weights(
+    replay: &Replay,
+    state: &State,
+    keep: impl Fn(AllocIdx, &Allocation) -> bool,
+) -> Vec<Weight> {
     let live = state.live.iter().map(|&index| (index, replay.allocation(index)));
     let kept = live.filter(|(index, allocation)| keep(*index, allocation));
     sum(kept.map(|(_, allocation)| (allocation.stack, allocation.requested)))
@@ -42,7 +46,12 @@ pub fn lifetime_weights(
 }
 
 /// When the requested bytes of some of the allocations were highest between two moments, both included.
-pub fn peak_of(replay: &Replay, from: Moment, to: Moment, keep: impl Fn(AllocIdx, &Allocation) -> bool) -> Peak {
+pub fn peak_of(
+    replay: &Replay,
+    from: Moment,
+    to: Moment,
+    keep: impl Fn(AllocIdx, &Allocation) -> bool,
+) -> Peak {
     let to = to.min(replay.end()).max(from);
     let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     let mut changes = vec![0_i64; (to.0 - from.0) as usize + 1];

@@ -4,18 +4,20 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use vramscope_analysis::Counter;
+use vramscope_analysis::query::{
+    Filter, InPhase, MomentSpec, Pattern, parse_device, parse_pool, parse_stream,
+};
+use vramscope_files::{Cache, Opened};
 use vramscope_format::parse_bytes as size;
-use vramscope_files::Cache;
+use vramscope_snapshot::{DeviceId, Pool};
 
 use crate::categories::CategoriesArgs;
 use crate::diff::Limit;
-use crate::filter::FilterArgs;
 use crate::insights::SeverityArg;
-use crate::moment::{GRAMMAR, MomentSpec, Place};
 use crate::overlap::OverlapArgs;
 use crate::pools::PoolsArgs;
-use crate::shapes::ShapesArgs;
-use crate::style::{ColorChoice, Units};
+use crate::shapes::{ModelArgs, ShapesArgs};
+use crate::style::{ColorChoice, UnitsArg};
 use crate::tui::TuiArgs;
 
 /// What is in my accelerator's memory, why, and what do I do about it?
@@ -35,8 +37,8 @@ use crate::tui::TuiArgs;
 )]
 pub(crate) struct Args {
     /// Units of sizes
-    #[arg(long, value_enum, global = true, default_value_t = Units::Binary, hide_default_value = true)]
-    pub(crate) units: Units,
+    #[arg(long, value_enum, global = true, default_value_t = UnitsArg::Binary, hide_default_value = true)]
+    pub(crate) units: UnitsArg,
     /// Colors; auto means on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, global = true, default_value_t = ColorChoice::Auto, hide_default_value = true)]
     pub(crate) color: ColorChoice,
@@ -71,6 +73,7 @@ pub(crate) enum Command {
     Report(Box<crate::report::ReportArgs>),
     Doctor(Box<DoctorArgs>),
     Demo(Box<DemoArgs>),
+    Help(crate::help::HelpArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -92,15 +95,13 @@ pub(crate) struct ManArgs {}
 
 /// What changed between two files, or between two moments of one
 ///
-/// Two files are compared at the peak of each. Stacks are matched by file, line and function.
+/// Two files are compared at the peak of each, device by device. Lines are matched by file, line and function.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope diff before.pickle after.pickle
   vramscope diff before.pickle after.pickle --at end
   vramscope diff snapshot.pickle --at in:forward#2:end --vs in:forward#6:end
-  vramscope diff main.pickle branch.pickle --fail-on peak+5%,end+100MiB    # exit code 1 if exceeded"))]
+  vramscope diff main.pickle branch.pickle --fail-on peak+5%,end+100MiB    # exit code 1 if exceeded")]
 pub(crate) struct DiffArgs {
     /// Before, or the only file
     #[arg(value_name = "A")]
@@ -108,23 +109,33 @@ pub(crate) struct DiffArgs {
     /// After
     #[arg(value_name = "B", required_unless_present = "vs")]
     pub(crate) after: Option<PathBuf>,
-    /// The moment of A, and of B unless --vs says otherwise
-    #[arg(long, value_name = "MOMENT", default_value = "peak")]
-    pub(crate) at: MomentSpec,
-    /// The moment of B
+    #[command(flatten)]
+    pub(crate) moment: MomentArgs,
+    /// The moment of B, if it is another
     #[arg(long, value_name = "MOMENT")]
     pub(crate) vs: Option<MomentSpec>,
     /// Fail with exit code 1 if B exceeds A by more: COUNTER+SIZE or COUNTER+PERCENT%, separated by commas;
     /// peak and end are requested bytes, and so are peak:COUNTER and end:COUNTER
     #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
     pub(crate) fail_on: Vec<Limit>,
-    /// Show at most N stacks that grew and N that shrank (default: 12 as text, all as JSON)
+    /// What is compared
+    #[arg(long, value_enum, default_value_t = DiffBy::Line)]
+    pub(crate) by: DiffBy,
+    /// Show at most N that grew and N that shrank (default: 12 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiffBy {
+    /// Your own lines
+    Line,
+    /// Whole stacks
+    Stack,
 }
 
 /// One row per rank, the outliers, and what makes them differ
@@ -139,8 +150,8 @@ pub(crate) struct RanksArgs {
 
 /// What looks wrong, worst first: how much, when, where, why, and what to do
 ///
-/// High: the run failed or will fail. Medium: memory or time could be had. Low: good to know. Within each, what
-/// is about most bytes comes first. Several files are also compared with each other, as ranks of a run.
+/// High: the run failed or will fail. Medium: memory or time could be saved. Low: good to know. Within each, sorted
+/// by bytes. Several files are also compared with each other, as ranks of a run.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   vramscope insights snapshot.pickle
@@ -157,25 +168,21 @@ pub(crate) struct InsightsArgs {
 
 /// Annotated phases: peak, growth and allocations of each
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope phases snapshot.pickle
   vramscope phases snapshot.pickle --hide-internal=false     # those of PyTorch itself, too
-  vramscope phases snapshot.pickle --json | jq '.phases[] | {{name, peak}}'"))]
+  vramscope phases snapshot.pickle --json | jq '.phases[] | {name, peak}'")]
 pub(crate) struct PhasesArgs {
     #[command(flatten)]
     pub(crate) source: Source,
 }
 
-/// How free memory lies over time: the largest hole, what is unusable, which segments are pinned longest
+/// How fragmented free memory is: the largest hole, what is unusable, what pins segments
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope fragmentation snapshot.pickle
   vramscope fragmentation snapshot.pickle --request 2GiB          # unusable for a request of that size
-  vramscope fragmentation snapshot.pickle --since in:backward:start --samples 100 --json"))]
+  vramscope fragmentation snapshot.pickle --since in:backward:start --samples 100 --json")]
 pub(crate) struct FragmentationArgs {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -189,18 +196,15 @@ pub(crate) struct FragmentationArgs {
 
 /// The allocator's map at a moment: segments, what pins each, and the holes in it
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope segments snapshot.pickle
   vramscope segments snapshot.pickle --at oom --limit 50
-  vramscope segments snapshot.pickle --pool 1,0 --json"))]
+  vramscope segments snapshot.pickle --pool 1,0 --json")]
 pub(crate) struct SegmentsArgs {
     #[command(flatten)]
     pub(crate) source: Source,
-    /// The moment
-    #[arg(long, value_name = "MOMENT", default_value = "peak:reserved")]
-    pub(crate) at: MomentSpec,
+    #[command(flatten)]
+    pub(crate) moment: MomentArgs,
     /// Show at most N segments, those with most free first (default: 20 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
@@ -210,13 +214,11 @@ pub(crate) struct SegmentsArgs {
 ///
 /// The tables and their columns are described in docs/tables.md.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope export snapshot.pickle --table allocations --format parquet -o allocations.parquet
   duckdb -c \"select max(requested) from 'events.parquet'\"
   vramscope export snapshot.pickle --table frames --format csv | head
-  vramscope export snapshot.pickle --format perfetto -o trace.json    # open in ui.perfetto.dev"))]
+  vramscope export snapshot.pickle --format perfetto -o trace.json    # open in ui.perfetto.dev")]
 pub(crate) struct ExportArgs {
     /// Snapshot file, or - for standard input
     #[arg(value_name = "PATH")]
@@ -276,13 +278,11 @@ pub(crate) struct DoctorArgs {
 
 /// The trace, event by event
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope events snapshot.pickle | head
   vramscope events snapshot.pickle --since oom --action segment_free
   vramscope events snapshot.pickle --min-size 100MiB --action alloc
-  vramscope events snapshot.pickle --json | jq -c 'select(.action == \"oom\")'"))]
+  vramscope events snapshot.pickle --json | jq -c 'select(.action == \"oom\")'")]
 pub(crate) struct EventsArgs {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -297,36 +297,34 @@ pub(crate) struct EventsArgs {
     pub(crate) limit: Option<usize>,
 }
 
-/// Peak, end and out-of-memory events of each file, and whether the recording is complete
+/// Each file on one screen: peak, what was live, the gap, phases, findings
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope summary snapshot.pickle
   vramscope summary runs/today/            # every rank below a folder
   zcat snapshot.pickle.gz | vramscope summary -
-  vramscope summary --json snapshot.pickle | jq '.files[0].devices[0].peak'"))]
+  vramscope summary --json snapshot.pickle | jq '.files[0].devices[0].peak'")]
 pub(crate) struct SummaryArgs {
     #[command(flatten)]
     pub(crate) sources: Sources,
 }
 
-/// What was in memory at one moment: totals and the live allocations, largest first
+/// What was in memory at a moment: totals and live allocations, largest first
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope at snapshot.pickle --peak
   vramscope at snapshot.pickle --oom --limit 50
   vramscope at snapshot.pickle --event 12345 --json
-  vramscope at snapshot.pickle --time-us 1794725346326863"))]
+  vramscope at snapshot.pickle --time-us 1794725346326863")]
 pub(crate) struct AtArgs {
     #[command(flatten)]
     pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) moment: MomentArgs,
-    /// With --in: the Kth span of that name, from 1
-    #[arg(long, value_name = "K", requires = "in")]
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// With --in: the Kth phase of that name, from 1
+    #[arg(long, value_name = "K", requires = "in", hide = true)]
     pub(crate) nth: Option<usize>,
     /// Show the live set as a call tree instead of a list
     #[arg(long, conflicts_with_all = ["limit", "json"])]
@@ -336,16 +334,13 @@ pub(crate) struct AtArgs {
     pub(crate) limit: Option<usize>,
 }
 
-/// Exactly one says which moment is meant.
-#[derive(Debug, ClapArgs)]
-#[group(required = true, multiple = false)]
+/// Which moment is meant: at most one of these.
+#[derive(Debug, Default, ClapArgs)]
+#[group(multiple = false)]
 pub(crate) struct MomentArgs {
-    /// After event N of the trace, counted from 0
-    #[arg(long, value_name = "N")]
-    pub(crate) event: Option<u32>,
-    /// After the last event at or before T microseconds since 1970
-    #[arg(long, value_name = "T", allow_negative_numbers = true)]
-    pub(crate) time_us: Option<i64>,
+    /// A moment in words (default: peak)
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) at: Option<MomentSpec>,
     /// When a counter was highest
     #[arg(long, value_name = "COUNTER", num_args = 0..=1, require_equals = true, default_missing_value = "requested")]
     pub(crate) peak: Option<CounterArg>,
@@ -358,44 +353,51 @@ pub(crate) struct MomentArgs {
     /// After the last event
     #[arg(long)]
     pub(crate) end: bool,
-    /// Inside an annotation: where the phase was highest; of several the highest, or the one that --nth names
-    #[arg(long, value_name = "NAME")]
+    /// After event N of the trace, counted from 0
+    #[arg(long, value_name = "N")]
+    pub(crate) event: Option<u32>,
+    /// After the last event at or before T microseconds since 1970
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub(crate) time_us: Option<i64>,
+    /// Inside a phase, where it was highest; also PHASE#K, PHASE:start, PHASE#K:end
+    #[arg(long, value_name = "PHASE")]
     pub(crate) r#in: Option<String>,
 }
 
 impl MomentArgs {
     /// The moment that is meant.
-    pub(crate) fn spec(&self, nth: Option<usize>) -> MomentSpec {
-        if let Some(event) = self.event {
+    pub(crate) fn spec(&self) -> MomentSpec {
+        if let Some(at) = &self.at {
+            at.clone()
+        } else if let Some(event) = self.event {
             MomentSpec::Event(event)
         } else if let Some(time) = self.time_us {
             MomentSpec::Time(time)
-        } else if let Some(counter) = self.peak {
-            MomentSpec::Peak(counter.into())
         } else if let Some(number) = self.oom {
             MomentSpec::Oom((number > 0).then_some(number))
-        } else if let Some(name) = &self.r#in {
-            MomentSpec::In { name: name.clone(), nth, place: Place::Peak }
+        } else if let Some(text) = &self.r#in {
+            let whole = || MomentSpec::In { name: text.clone(), nth: None, place: InPhase::Peak };
+            format!("in:{text}").parse().unwrap_or_else(|_| whole())
         } else if self.start {
             MomentSpec::Start
-        } else {
+        } else if self.end {
             MomentSpec::End
+        } else {
+            MomentSpec::Peak(self.peak.map_or(Counter::Requested, Counter::from))
         }
     }
 }
 
-/// Where the bytes come from: a call tree at a moment, or over a stretch of the trace
+/// Where the bytes come from: a call tree at a moment
 ///
 /// Bytes are requested bytes. With --lifetime they are bytes times the number of events they lived, from
 /// --since to --until: what held memory longest comes first.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope tree snapshot.pickle
   vramscope tree snapshot.pickle --at oom --invert
   vramscope tree snapshot.pickle --at in:backward#2 --min 5
-  vramscope tree snapshot.pickle --lifetime --since in:forward:start --until in:forward:end"))]
+  vramscope tree snapshot.pickle --lifetime --since in:forward:start --until in:forward:end")]
 pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -415,31 +417,32 @@ pub(crate) struct TreeArgs {
 /// At a moment, or over a stretch.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WeighArgs {
-    /// The moment
-    #[arg(long, value_name = "MOMENT", default_value = "peak")]
-    pub(crate) at: MomentSpec,
+    #[command(flatten)]
+    pub(crate) moment: MomentArgs,
     /// Bytes times events lived, between --since and --until, instead of a moment
-    #[arg(long, conflicts_with = "at")]
+    #[arg(long, conflicts_with = "MomentArgs")]
     pub(crate) lifetime: bool,
 }
 
-/// Allocations or stacks, ranked
+/// Lines, stacks or allocations, ranked by size, count, lifetime or churn
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope top snapshot.pickle                          # the user's lines that hold most at the peak
   vramscope top snapshot.pickle --of allocations --by lifetime
-  vramscope top snapshot.pickle --by churn --limit 30"))]
+  vramscope top snapshot.pickle --by churn --limit 30")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     /// What is ranked
     #[arg(long, value_enum, default_value_t = TopOf::Lines)]
     pub(crate) of: TopOf,
     /// By what
-    #[arg(long, value_enum, default_value_t = TopBy::Peak)]
+    #[arg(long, value_enum, default_value_t = TopBy::Live)]
     pub(crate) by: TopBy,
+    #[command(flatten)]
+    pub(crate) moment: MomentArgs,
     /// Show at most N (default: 20 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
@@ -457,15 +460,16 @@ pub(crate) enum TopOf {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TopBy {
-    /// Bytes live at the peak
-    Peak,
+    /// Bytes live at the moment
+    #[value(alias = "peak")]
+    Live,
     /// Size of the largest allocation
     Size,
     /// Bytes allocated in all
     Total,
     /// Number of allocations
     Count,
-    /// Events lived: the longest of one allocation, or all of them together
+    /// Events lived, summed over the allocations
     Lifetime,
     /// Bytes allocated and freed again
     Churn,
@@ -474,7 +478,7 @@ pub(crate) enum TopBy {
 impl TopBy {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Peak => "peak",
+            Self::Live => "live",
             Self::Size => "size",
             Self::Total => "total",
             Self::Count => "count",
@@ -486,12 +490,10 @@ impl TopBy {
 
 /// A flame graph: folded stacks, speedscope JSON, or SVG
 #[derive(Debug, ClapArgs)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope flame snapshot.pickle > peak.svg
   vramscope flame snapshot.pickle --format folded | grep backward
-  vramscope flame snapshot.pickle --format speedscope -o peak.speedscope.json"))]
+  vramscope flame snapshot.pickle --format speedscope -o peak.speedscope.json")]
 pub(crate) struct FlameArgs {
     /// Snapshot file, or - for standard input
     #[arg(value_name = "PATH")]
@@ -538,13 +540,111 @@ impl From<CounterArg> for Counter {
     }
 }
 
-/// The summary of a real recording that is built in: a training run that runs out of memory
+/// Summarize a built-in recording of a training run that runs out of memory
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Filters as they are typed: the same for every verb. `vramscope help filters` describes them.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct FilterArgs {
+    /// Only this device, e.g. 0, cuda:1, host (default: all)
+    #[arg(long, value_name = "D", value_parser = parse_device, allow_negative_numbers = true)]
+    pub(crate) device: Option<DeviceId>,
+    /// Only this stream handle; 0 is the default stream
+    #[arg(long, value_name = "S", value_parser = parse_stream)]
+    stream: Option<u64>,
+    /// Only this pool, e.g. 0,1; 0,0 is the default pool
+    #[arg(long, value_name = "A,B", value_parser = parse_pool)]
+    pool: Option<Pool>,
+    /// From this moment on; it also bounds where the peak is looked for
+    #[arg(long, value_name = "MOMENT")]
+    since: Option<MomentSpec>,
+    /// Up to this moment; it also bounds where the peak is looked for
+    #[arg(long, value_name = "MOMENT")]
+    until: Option<MomentSpec>,
+    /// Only allocations of at least this size, e.g. 512, 20MiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    min_size: Option<u64>,
+    /// Only allocations of at most this size
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_size: Option<u64>,
+    /// Only stacks with a frame that matches, as file:line name; ignores case unless it has upper case
+    #[arg(long, value_name = "REGEX")]
+    stack: Vec<Pattern>,
+    /// Only this category, as `vramscope categories` names it
+    #[arg(long, value_name = "NAME")]
+    category: Option<String>,
+    /// Only what was allocated in phases of this name
+    #[arg(long, value_name = "NAME")]
+    phase: Option<String>,
+    /// Pass over frames that match when looking for your own line
+    #[arg(long, value_name = "REGEX")]
+    ignore_frames: Vec<Pattern>,
+    /// Leave out frames of PyTorch, CPython and the C++ runtime; =false shows them
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        action = clap::ArgAction::Set
+    )]
+    hide_internal: bool,
+}
+
+impl Default for FilterArgs {
+    /// No filter was typed.
+    fn default() -> Self {
+        Self {
+            device: None,
+            stream: None,
+            pool: None,
+            since: None,
+            until: None,
+            min_size: None,
+            max_size: None,
+            stack: Vec::new(),
+            category: None,
+            phase: None,
+            ignore_frames: Vec::new(),
+            hide_internal: true,
+        }
+    }
+}
+
+impl FilterArgs {
+    /// The filter that was typed.
+    pub(crate) fn filter(&self) -> Filter {
+        Filter {
+            stream: self.stream,
+            pool: self.pool,
+            min_size: self.min_size,
+            max_size: self.max_size,
+            stacks: self.stack.clone(),
+            category: self.category.clone(),
+            phase: self.phase.clone(),
+            since: self.since.clone(),
+            until: self.until.clone(),
+            show_internal: !self.hide_internal,
+        }
+    }
+
+    /// Passes over the frames that were typed.
+    pub(crate) fn ignore_frames(&self, opened: &mut Opened) {
+        if !self.ignore_frames.is_empty() {
+            let snapshot = std::sync::Arc::make_mut(&mut opened.snapshot);
+            snapshot.ignore_frames(|file, line, name| {
+                self.ignore_frames.iter().any(|pattern| pattern.matches_frame(file, line, name))
+            });
+        }
+    }
 }
 
 /// One file, as most verbs take it.

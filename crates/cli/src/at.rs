@@ -1,44 +1,49 @@
 //! `vramscope at`: what was in memory at one moment.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use serde::{Serialize, Serializer};
+use vramscope_analysis::query::MomentSpec;
+use vramscope_analysis::shapes::{Clues, Dims, SHOWN, Shapes};
 use vramscope_analysis::{Allocation, Replay, State, gap};
-use vramscope_snapshot::{EventTable, Snapshot};
+use vramscope_snapshot::{EventTable, Snapshot, StackId};
 
 use crate::args::AtArgs;
-use crate::filter::Subject;
 use crate::output::FrameJson;
+use crate::subject::{Subject, answer};
 use crate::summary::GapJson;
+use crate::table::Table;
 use crate::{text, tree};
 
 /// Rows of the table where nobody asked for a number.
 const DEFAULT_ROWS: usize = 15;
 
 pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.source)?;
-    let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let events = snapshot.events(replay.device());
-    if args.nth.is_some() && args.moment.r#in.is_none() {
-        bail!("--nth goes with --in");
+    let mut spec = args.moment.spec();
+    if let (MomentSpec::In { nth, .. }, Some(_)) = (&mut spec, args.nth) {
+        *nth = args.nth;
     }
-    let state = replay.state(subject.moment(&args.moment.spec(args.nth))?);
-    let report = Report { subject: &subject, snapshot, replay, events, state };
-    if args.tree {
-        writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
+    let dims = args.model.dims()?;
+    let shapes = (dims != Dims::default()).then(|| Shapes::new(&dims));
+    answer(&args.source, Some(&spec), out, |subject, at, out| {
+        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let events = snapshot.events(replay.device());
+        let report =
+            Report { subject, snapshot, replay, events, state: replay.state(at), shapes: shapes.as_ref() };
+        if args.source.output.json {
+            serde_json::to_writer(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
+            return Ok(());
+        }
         report.print_totals(out)?;
-        tree::print_live(&subject, &subject.live(&report.state), out)?;
-    } else if args.source.output.json {
-        serde_json::to_writer(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
-        writeln!(out)?;
-    } else {
-        writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-        report.print(args.limit.unwrap_or(DEFAULT_ROWS), out)?;
-    }
-    Ok(ExitCode::SUCCESS)
+        match args.tree {
+            true => tree::print_live(subject, &subject.live(&report.state), out)?,
+            false => report.print(args.limit.unwrap_or(DEFAULT_ROWS), out)?,
+        }
+        Ok(())
+    })
 }
 
 struct Report<'a> {
@@ -47,6 +52,7 @@ struct Report<'a> {
     replay: &'a Replay,
     events: &'a EventTable,
     state: State,
+    shapes: Option<&'a Shapes>,
 }
 
 #[derive(Serialize)]
@@ -96,8 +102,9 @@ struct Live<'a> {
 impl Report<'_> {
     /// Live allocations that pass the filters, by address.
     fn kept(&self) -> Vec<Allocation> {
-        let live = self.state.live.iter().map(|&index| self.replay.allocation(index));
-        live.filter(|allocation| self.subject.keeps(allocation, Some(&self.state))).collect()
+        let live = self.state.live.iter().map(|&index| (index, self.replay.allocation(index)));
+        let kept = live.filter(|(index, allocation)| self.subject.keeps(*index, allocation));
+        kept.map(|(_, allocation)| allocation).collect()
     }
 
     /// Live allocations, largest first.
@@ -157,14 +164,10 @@ impl Report<'_> {
     }
 
     fn print_totals(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let device = self.replay.device();
-        let device = self.snapshot.device_name(device);
-        writeln!(out, "{device} {}", text::when(self.events, self.state.at.event()))?;
-        if let Some(verdict) = self.subject.verdict() {
-            writeln!(out, "  {verdict}")?;
-        }
+        self.subject.print_moment(self.state.at, out)?;
         writeln!(out)?;
         let counters = self.state.counters;
+        let mut table = Table::new("").left("", 0).column("").optional("", 1);
         for (label, bytes) in [
             ("requested", Some(counters.requested)),
             ("allocated", Some(counters.allocated)),
@@ -172,75 +175,103 @@ impl Report<'_> {
             ("reserved", self.reserved()),
             ("largest hole", self.largest_hole().map(|bytes| bytes as i64)),
         ] {
-            let Some(bytes) = bytes else {
-                writeln!(out, "  {label:12}  not in this file")?;
-                continue;
-            };
-            writeln!(
-                out,
-                "  {label:12}{:>12}  {:>18} bytes",
-                text::bytes(bytes),
-                text::count(bytes.max(0) as u64)
-            )?;
+            let exact =
+                bytes.map_or_else(String::new, |bytes| format!("{} bytes", text::count(bytes.max(0) as u64)));
+            let shown = bytes.map_or_else(|| "not in this file".to_owned(), text::bytes);
+            table.row([label.to_owned(), shown, exact], "");
         }
+        table.print_rows(out)?;
         if let Some(gap) = self.gap()
             && gap.total > 0
         {
-            let gap = format!("  gap {}: {}", text::bytes(gap.total), gap.in_words());
-            writeln!(out, "\n{}", text::wrapped(&gap, 4))?;
+            let gap = format!("gap {}: {}", text::bytes(gap.total), gap.in_words());
+            writeln!(out, "\n  {}", text::wrapped(&gap, 4))?;
         }
         writeln!(out)
     }
 
     fn print(&self, limit: usize, out: &mut dyn Write) -> std::io::Result<()> {
-        self.print_totals(out)?;
-        let live = self.largest(limit);
         let kept = self.kept();
-        let total = kept.len();
+        let groups = self.groups(&kept);
         if self.subject.is_filtered() {
-            writeln!(
-                out,
-                "{} are live; the filters leave:",
-                text::plural(self.state.live.len(), "allocation")
-            )?;
+            let all = text::plural(self.state.live.len(), "allocation");
+            writeln!(out, "  {} of {all} in memory pass the filters", text::count(kept.len() as u64))?;
         }
-        match (total, live.len()) {
-            (0, _) => return writeln!(out, "nothing"),
-            (all, shown) if shown < all => {
-                writeln!(out, "{}, the {} largest:", text::plural(all, "live allocation"), shown)?;
-            }
-            (all, _) => writeln!(out, "{}:", text::plural(all, "live allocation"))?,
+        if kept.is_empty() {
+            return writeln!(out, "  nothing is live");
         }
-        writeln!(out)?;
-        writeln!(out, "  {:>10}  {:>5}  {:>9}  where", "requested", "share", "event")?;
-        let room = text::columns().saturating_sub(32).max(20);
-        let mut shown = 0_u64;
-        for allocation in &live {
-            shown = allocation.requested.saturating_add(shown);
-            let born = match allocation.opened.event() {
-                Some(event) => text::count(event.0),
-                None => "before".into(),
+        let mut table =
+            Table::new("where").column("requested").column("share").column("count").column("event");
+        let row = |bytes: u64, count: usize, event: String| {
+            let share = text::share(bytes, self.state.counters.requested.max(1) as u64);
+            [text::size(bytes), share, text::count(count as u64), event]
+        };
+        for group in groups.iter().take(limit) {
+            let born = text::event(group.first.opened.event(), "before");
+            let born = if group.count > 1 && group.first.opened.event().is_some() {
+                format!("{born} …")
+            } else {
+                born
             };
-            let mut place = self.subject.place(allocation.stack);
-            if allocation.released <= self.state.at {
-                place.push_str("  (awaits its free)");
+            let mut place = self.subject.place(group.first.stack);
+            if group.is_awaiting {
+                place.push_str("  (awaiting free)");
             }
-            self.row(out, allocation.requested, &born, &text::fit(&place, room))?;
+            if group.count > 1 {
+                place = format!("{place}  ({} each)", text::size(group.first.requested));
+            }
+            if let Some(shape) = self.shape(&group.first) {
+                place = format!("{place}  {shape}");
+            }
+            table.row(row(group.bytes, group.count, born), place);
         }
-        let rest = kept
-            .iter()
-            .fold(0_u64, |sum, allocation| sum.saturating_add(allocation.requested))
-            .saturating_sub(shown);
-        if live.len() < total {
-            let more = format!("{} more", text::count((total - live.len()) as u64));
-            self.row(out, rest, "", &more)?;
+        let rest = groups.get(limit..).unwrap_or_default();
+        if !rest.is_empty() {
+            let bytes = rest.iter().fold(0_u64, |sum, group| sum.saturating_add(group.bytes));
+            let count = rest.iter().map(|group| group.count).sum();
+            table.row(row(bytes, count, String::new()), format!("{} more", text::count(rest.len() as u64)));
         }
-        Ok(())
+        table.print(out)
     }
 
-    fn row(&self, out: &mut dyn Write, bytes: u64, born: &str, place: &str) -> std::io::Result<()> {
-        let total = self.state.counters.requested.max(1) as f64;
-        let share = bytes as f64 / total * 100.0;
-        writeln!(out, "  {:>10}  {share:>4.1}%  {born:>9}  {place}", text::bytes(bytes as i64))
+    /// The shape that fits a size best, if the model's dimensions are known.
+    fn shape(&self, allocation: &Allocation) -> Option<String> {
+        let names: Vec<_> =
+            self.snapshot.frames(allocation.stack).map(|frame| self.snapshot.text(frame.name)).collect();
+        let hints = self.shapes?.hints(allocation.requested, &Clues::of_text(&names.join(" ")));
+        let best = hints.first().filter(|hint| hint.confidence >= SHOWN)?;
+        Some(format!("{}{:?}?", best.dtype.name(), best.shape))
     }
+
+    /// Live allocations of the same size and stack as one row, most bytes first.
+    fn groups(&self, kept: &[Allocation]) -> Vec<Group> {
+        let mut numbers: HashMap<(u64, StackId, bool), usize> = HashMap::new();
+        let mut groups: Vec<Group> = Vec::new();
+        for allocation in kept {
+            let is_awaiting = allocation.released <= self.state.at;
+            let number =
+                *numbers.entry((allocation.requested, allocation.stack, is_awaiting)).or_insert_with(|| {
+                    groups.push(Group { first: *allocation, count: 0, bytes: 0, is_awaiting });
+                    groups.len() - 1
+                });
+            if let Some(group) = groups.get_mut(number) {
+                group.count += 1;
+                group.bytes = group.bytes.saturating_add(allocation.requested);
+                if allocation.opened < group.first.opened {
+                    group.first = *allocation;
+                }
+            }
+        }
+        groups.sort_by_key(|group| (Reverse(group.bytes), group.first.addr));
+        groups
+    }
+}
+
+/// Live allocations of the same size and stack.
+struct Group {
+    /// The one that began first.
+    first: Allocation,
+    count: usize,
+    bytes: u64,
+    is_awaiting: bool,
 }

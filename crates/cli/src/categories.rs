@@ -10,9 +10,9 @@ use serde::Serialize;
 use vramscope_analysis::State;
 use vramscope_analysis::categories::{Categories, Rules, Series, Total, classify};
 
-use crate::args::Source;
-use crate::filter::Subject;
-use crate::moment::{GRAMMAR, MomentSpec};
+use crate::args::{MomentArgs, Source};
+use crate::subject::{Subject, answer};
+use crate::table::Table;
 use crate::text;
 
 /// What memory is for: parameters, gradients, optimizer state, activations, KV cache, temporaries
@@ -20,9 +20,8 @@ use crate::text;
 /// Guessed from stacks and lifetimes, and from your own rules where there are any. Bytes are requested bytes;
 /// the categories add up to all of them.
 #[derive(Debug, Args)]
-#[command(after_help = format!("{GRAMMAR}
-
-Rules are TOML; the first whose conditions all hold decides, and the defaults come last:
+#[command(
+    after_help = "Rules are TOML; the first whose conditions all hold decides, and the defaults come last:
   [[rule]]
   category = \"embeddings\"            # a new category, or one of ours
   stack = \"embedding|lm_head\"        # a frame matches, as file:line name
@@ -32,13 +31,13 @@ Rules are TOML; the first whose conditions all hold decides, and the defaults co
 Examples:
   vramscope categories snapshot.pickle
   vramscope categories snapshot.pickle --at in:backward --rules rules.toml
-  vramscope categories snapshot.pickle --json | jq '.categories[] | [.name, .requested]'"))]
+  vramscope categories snapshot.pickle --json | jq '.categories[] | [.name, .requested]'"
+)]
 pub(crate) struct CategoriesArgs {
     #[command(flatten)]
     source: Source,
-    /// The moment
-    #[arg(long, value_name = "MOMENT", default_value = "peak")]
-    at: MomentSpec,
+    #[command(flatten)]
+    moment: MomentArgs,
     /// Your own rules
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
@@ -55,19 +54,21 @@ pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<
             Rules::parse(&text).with_context(|| path.display().to_string())?
         }
     };
-    let subject = Subject::open(&args.source)?;
-    let replay = subject.replay();
-    let categories = classify(replay, subject.snapshot(), &rules);
-    let state = replay.state(subject.moment(&args.at)?);
-    let totals = categories.totals(replay, &state, |allocation| subject.keeps(allocation, Some(&state)));
-    if args.source.output.json {
-        let series = categories.series(replay, args.series);
-        serde_json::to_writer(&mut *out, &Report::new(&subject, &state, &categories, &totals, series))?;
-        writeln!(out)?;
-    } else {
-        print(&subject, &state, &categories, &totals, out)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    answer(&args.source, Some(&args.moment.spec()), out, |subject, at, out| {
+        let replay = subject.replay();
+        let categories = classify(replay, subject.snapshot(), &rules);
+        let state = replay.state(at);
+        let keep = |index, allocation: &_| subject.keeps(index, allocation);
+        let totals = categories.totals(replay, &state, keep);
+        if args.source.output.json {
+            let series = categories.series(replay, args.series);
+            return Ok(serde_json::to_writer(
+                out,
+                &Report::new(subject, &state, &categories, &totals, series),
+            )?);
+        }
+        Ok(print(subject, &state, &categories, &totals, out)?)
+    })
 }
 
 fn print(
@@ -77,44 +78,37 @@ fn print(
     totals: &[Total],
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let device = subject.replay().device();
-    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    writeln!(out, "device {device} {}", text::when(subject.snapshot().events(device), state.at.event()))?;
-    if let Some(verdict) = subject.verdict() {
-        writeln!(out, "  {verdict}")?;
-    }
+    subject.print_moment(state.at, out)?;
+    writeln!(out)?;
     let columns = text::columns().saturating_sub(74).clamp(8, 60);
     let series = categories.series(subject.replay(), columns);
     let highest = series.bytes.iter().flatten().copied().max().unwrap_or(0);
     let all = totals.iter().fold(0_u64, |sum, total| sum.saturating_add(total.requested));
-    let width = series.at.len().max("over time".len());
-    writeln!(
-        out,
-        "\n  {:>10}  {:>5}  {:>10}  {:>11}  {:width$}  category",
-        "requested", "share", "most ever", "allocations", "over time"
-    )?;
+    let mut table = Table::new("category")
+        .column("requested")
+        .column("share")
+        .column("peak")
+        .optional("allocations", 2)
+        .left("over time", 1);
     let mut order: Vec<usize> = (0..totals.len()).collect();
     order.sort_by_key(|&row| (std::cmp::Reverse(totals[row].requested), row));
     for row in order {
-        let line: String = series.bytes[row].iter().map(|&bytes| text::bar(bytes, highest)).collect();
         // What is not there now and never was is not worth a line.
         if totals[row].count == 0 && series.most[row] == 0 {
             continue;
         }
-        let share = totals[row].requested as f64 / all.max(1) as f64 * 100.0;
-        writeln!(
-            out,
-            "  {:>10}  {share:>4.1}%  {:>10}  {:>11}  {line:width$}  {}",
-            text::bytes(i64::try_from(totals[row].requested).unwrap_or(i64::MAX)),
+        let cells = [
+            text::size(totals[row].requested),
+            text::share(totals[row].requested, all),
             text::bytes(series.most[row]),
             text::count(totals[row].count),
-            text::printable(&categories.names()[row])
-        )?;
+            series.bytes[row].iter().map(|&bytes| text::bar(bytes, highest)).collect(),
+        ];
+        table.row(cells, text::printable(&categories.names()[row]));
     }
-    let total = i64::try_from(all).unwrap_or(i64::MAX);
     let count = totals.iter().map(|total| total.count).sum::<u64>();
-    let count = text::count(count);
-    writeln!(out, "  {:>10}  {:>5}  {:>10}  {count:>11}  {:width$}  all", text::bytes(total), "", "", "")
+    table.row([text::size(all), String::new(), String::new(), text::count(count), String::new()], "all");
+    table.print(out)
 }
 
 #[derive(Serialize)]

@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use serde::Serialize;
-use vramscope_analysis::{Change, Counter, Line, Moment, by_stack, changes, units};
+use vramscope_analysis::{Change, Counter, Line, Moment, by_line, by_stack, changes};
+use vramscope_format::parse_bytes;
 
-use crate::args::DiffArgs;
-use crate::filter::Subject;
+use crate::args::{DiffArgs, DiffBy};
 use crate::output::FrameJson;
+use crate::subject::{Subject, open_path};
+use crate::table::Table;
 use crate::text;
 
 /// A limit as it is typed: `peak+5%`, `end:reserved+100MiB`.
@@ -31,7 +33,7 @@ impl FromStr for Limit {
     type Err = String;
 
     fn from_str(typed: &str) -> Result<Self, String> {
-        let wrong = || format!("{typed:?} is no limit: try peak+5% or end:reserved+100MiB");
+        let wrong = || format!("'{typed}' is not a limit (try peak+5%, end:reserved+100MiB)");
         let (what, more) = typed.split_once('+').ok_or_else(wrong)?;
         let (when, counter) = match what.split_once(':') {
             Some((when, name)) => {
@@ -47,7 +49,7 @@ impl FromStr for Limit {
         };
         let more = match more.strip_suffix('%') {
             Some(percent) => More::Percent(percent.parse().map_err(|_| wrong())?),
-            None => More::Bytes(units::parse_bytes(more)?),
+            None => More::Bytes(parse_bytes(more)?),
         };
         Ok(Self { text: typed.to_owned(), at_peak, counter, more })
     }
@@ -60,7 +62,7 @@ impl Limit {
             |totals: &Totals| if self.at_peak { totals.peak } else { totals.end }[self.counter as usize];
         let (before, after) = (get(before), get(after));
         let allowed = match self.more {
-            More::Bytes(bytes) => i64::try_from(bytes).unwrap_or(i64::MAX),
+            More::Bytes(bytes) => vramscope_format::signed(bytes),
             More::Percent(percent) => (before.max(0) as f64 * percent / 100.0) as i64,
         };
         let grown = after.saturating_sub(before);
@@ -101,120 +103,188 @@ impl Totals {
     }
 }
 
+/// A line, or a whole stack, innermost frame first.
 type StackChange = Change<Vec<Line>>;
 
-/// Stacks of each kind that are shown where nobody asked for a number.
+/// Lines or stacks of each kind that are shown where nobody asked for a number.
 const DEFAULT_ROWS: usize = 12;
 
-pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let before = Subject::open_path(&args.before, &args.filter, &args.output.cache)?;
-    let other = match &args.after {
-        Some(path) => Some(Subject::open_path(path, &args.filter, &args.output.cache)?),
-        None => None,
-    };
-    let after = other.as_ref().unwrap_or(&before);
-    let moments = (before.moment(&args.at)?, after.moment(args.vs.as_ref().unwrap_or(&args.at))?);
-    let weigh = |subject: &Subject, at: Moment| {
-        let weights = subject.live(&subject.replay().state(at));
-        by_stack(subject.snapshot(), &weights, |frame| subject.shows(frame))
-    };
-    let changes = changes(&weigh(&before, moments.0), &weigh(after, moments.1));
-    // Of two moments of one file, the moments themselves are compared.
-    let totals = match &other {
-        Some(other) => (Totals::new(&before), Totals::new(other)),
-        None => (Totals::at(&before, moments.0), Totals::at(&before, moments.1)),
-    };
-    let exceeded: Vec<_> =
-        args.fail_on.iter().filter_map(|limit| limit.exceeded(&totals.0, &totals.1)).collect();
-    let at = (before.replay().counters(moments.0).requested, after.replay().counters(moments.1).requested);
-    if args.output.json {
-        let shown: Vec<&StackChange> = match args.limit {
-            Some(limit) => most_changed(&changes, limit),
-            None => changes.iter().collect(),
-        };
-        json(&before, after, moments, at, &shown, &totals, &exceeded, out)?;
-    } else {
-        print(args, (&before, after), at, &changes, &totals, out)?;
-    }
-    out.flush()?;
-    if exceeded.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    for limit in &exceeded {
-        text::complain(limit);
-    }
-    if let Some(worst) = changes.first().filter(|change| change.bytes() > 0) {
-        let line = text::line(worst.key.first());
-        text::complain(&format!("most of it: {line}, {}", text::signed(worst.bytes())));
-    }
-    Ok(ExitCode::from(1))
+/// One device of both files.
+struct Pair<'a> {
+    before: &'a Subject,
+    after: &'a Subject,
+    moments: (Moment, Moment),
+    totals: (Totals, Totals),
+    changes: Vec<StackChange>,
+    exceeded: Vec<String>,
 }
 
-/// So many that grew most, and so many that shrank most, each with the largest change first.
+pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let before = open_path(&args.before, &args.filter, &args.output.cache)?;
+    let other = match &args.after {
+        Some(path) => Some(open_path(path, &args.filter, &args.output.cache)?),
+        None => None,
+    };
+    let pairs = pairs(args, &before, other.as_deref())?;
+    if args.output.json {
+        let is_list = pairs.len() > 1;
+        if is_list {
+            write!(out, "{{\"schema\":\"vramscope/devices/1\",\"devices\":[")?;
+        }
+        for (number, pair) in pairs.iter().enumerate() {
+            write!(out, "{}", if number > 0 { "," } else { "" })?;
+            json(args, pair, out)?;
+        }
+        writeln!(out, "{}", if is_list { "]}" } else { "" })?;
+    } else {
+        for (number, pair) in pairs.iter().enumerate() {
+            if number == 0 {
+                writeln!(out, "A  {}\nB  {}", pair.before.path(), pair.after.path())?;
+            }
+            writeln!(out)?;
+            if pairs.len() > 1 {
+                writeln!(out, "{}", pair.after.device())?;
+            }
+            print(args, pair, out)?;
+        }
+    }
+    out.flush()?;
+    let exceeded: Vec<_> = pairs.iter().filter(|pair| !pair.exceeded.is_empty()).collect();
+    for pair in &exceeded {
+        pair.exceeded.iter().for_each(|limit| text::complain(limit));
+        if let Some(worst) = pair.changes.first().filter(|change| change.bytes() > 0) {
+            text::complain(&format!(
+                "{}: {}, {}",
+                largest(pair, worst),
+                name(worst),
+                text::signed(worst.bytes())
+            ));
+        }
+    }
+    Ok(ExitCode::from(u8::from(!exceeded.is_empty())))
+}
+
+/// The devices that both files have, at the moments that are compared.
+fn pairs<'a>(
+    args: &DiffArgs,
+    before: &'a [Subject],
+    other: Option<&'a [Subject]>,
+) -> anyhow::Result<Vec<Pair<'a>>> {
+    let at = args.moment.spec();
+    let vs = args.vs.as_ref().unwrap_or(&at);
+    let mut pairs = Vec::new();
+    let mut failed = None;
+    for after in other.unwrap_or(before) {
+        let device = after.replay().device();
+        // Two files of one device each are compared whatever the devices are called.
+        let is_same = |subject: &&Subject| subject.replay().device() == device;
+        let both_single = before.len() == 1 && other.unwrap_or(before).len() == 1;
+        let Some(before) = before.iter().find(|subject| both_single || is_same(subject)) else { continue };
+        let moments = match (before.moment(&at), after.moment(vs)) {
+            (Ok(a), Ok(b)) => (a, b),
+            (Err(error), _) | (_, Err(error)) => {
+                failed = failed.or(Some(error));
+                continue;
+            }
+        };
+        let weigh = |subject: &Subject, at: Moment| {
+            let weights = subject.live(&subject.replay().state(at));
+            match args.by {
+                DiffBy::Stack => by_stack(subject.snapshot(), &weights, |frame| subject.shows(frame)),
+                DiffBy::Line => {
+                    let lines = by_line(subject.snapshot(), &weights);
+                    lines.into_iter().map(|(line, sum)| (vec![line], sum)).collect()
+                }
+            }
+        };
+        let changes = changes(&weigh(before, moments.0), &weigh(after, moments.1));
+        // Of two moments of one file, the moments themselves are compared.
+        let totals = match other {
+            Some(_) => (Totals::new(before), Totals::new(after)),
+            None => (Totals::at(before, moments.0), Totals::at(before, moments.1)),
+        };
+        let exceeded = args.fail_on.iter().filter_map(|limit| limit.exceeded(&totals.0, &totals.1)).collect();
+        pairs.push(Pair { before, after, moments, totals, changes, exceeded });
+    }
+    match failed {
+        Some(error) if pairs.is_empty() => Err(error.into()),
+        None if pairs.is_empty() => anyhow::bail!("the two files have no device in common"),
+        _ => Ok(pairs),
+    }
+}
+
+/// How to call the largest change: "most of it" only where that is so.
+fn largest(pair: &Pair<'_>, change: &StackChange) -> &'static str {
+    let (a, b) = pair.requested();
+    let is_most = change.bytes().saturating_mul(2).abs() > b.saturating_sub(a).abs();
+    if is_most { "most of it" } else { "the largest part" }
+}
+
+impl Pair<'_> {
+    /// Requested bytes of both at the moments that are compared.
+    fn requested(&self) -> (i64, i64) {
+        let of = |subject: &Subject, at: Moment| subject.replay().counters(at).requested;
+        (of(self.before, self.moments.0), of(self.after, self.moments.1))
+    }
+}
+
+fn name(change: &StackChange) -> String {
+    let lines: Vec<_> = change.key.iter().take(3).map(text::line).collect();
+    if lines.is_empty() { "(no frame)".into() } else { lines.join(" ‹ ") }
+}
+
+/// The `limit` that grew most and the `limit` that shrank most, each with the largest change first.
 fn most_changed(changes: &[StackChange], limit: usize) -> Vec<&StackChange> {
     let grew = changes.iter().filter(|change| change.bytes() >= 0);
     let shrank = changes.iter().rev().filter(|change| change.bytes() < 0);
     grew.take(limit).chain(shrank.take(limit)).collect()
 }
 
-fn print(
-    args: &DiffArgs,
-    (before, after): (&Subject, &Subject),
-    at: (i64, i64),
-    changes: &[StackChange],
-    totals: &(Totals, Totals),
-    out: &mut dyn Write,
-) -> std::io::Result<()> {
-    let name = |subject: &Subject| text::printable(&subject.opened.path.display().to_string());
-    writeln!(out, "A  {}\nB  {}\n", name(before), name(after))?;
-    let difference = at.1.saturating_sub(at.0);
-    match (difference, changes.first().filter(|change| change.bytes() > 0)) {
-        _ if changes.is_empty() => return writeln!(out, "nothing differs"),
-        (1.., Some(most)) => writeln!(
-            out,
-            "B requests {} more: most of it, {}, in {}",
-            text::bytes(difference),
-            text::signed(most.bytes()),
-            text::line(most.key.first())
-        )?,
-        (0, _) => writeln!(out, "B requests as much as A, in other stacks")?,
-        _ => {
-            let least =
-                changes.last().map(|least| (text::signed(least.bytes()), text::line(least.key.first())));
-            let (bytes, line) = least.unwrap_or_default();
-            writeln!(out, "B requests {} less: most of it, {bytes}, in {line}", text::bytes(-difference))?;
-        }
+fn print(args: &DiffArgs, pair: &Pair<'_>, out: &mut dyn Write) -> std::io::Result<()> {
+    let Pair { before, after, changes, totals, .. } = pair;
+    if before.is_empty() && after.is_empty() {
+        return writeln!(out, "no match: the filters leave no allocation in either");
     }
-    writeln!(out, "\n  {:20}{:>12}{:>12}{:>13}", "", "A", "B", "change")?;
+    if changes.is_empty() {
+        return writeln!(out, "nothing differs");
+    }
+    let (a, b) = pair.requested();
+    let difference = b.saturating_sub(a);
+    let worst = if difference < 0 { changes.last() } else { changes.first() };
+    match (difference, worst) {
+        (0, _) => writeln!(out, "B requests as much as A, in other places")?,
+        (_, Some(worst)) => {
+            let more = if difference > 0 { "more" } else { "less" };
+            let (size, part, change) =
+                (text::bytes(difference.abs()), largest(pair, worst), text::signed(worst.bytes()));
+            writeln!(out, "B requests {size} {more}; {part}, {change}, in {}", name(worst))?;
+        }
+        _ => {}
+    }
+    writeln!(out)?;
+    let mut table = Table::new("").left("", 0).column("A").column("B").column("change");
     for (when, a, b) in [("peak", totals.0.peak, totals.1.peak), ("end", totals.0.end, totals.1.end)] {
         for (row, counter) in Counter::ALL.iter().enumerate() {
             let label = format!("{when} {}", counter.name());
-            let (a, b) = (a[row], b[row]);
-            let change = text::signed(b.saturating_sub(a));
-            writeln!(out, "  {label:20}{:>12}{:>12}{change:>13}", text::bytes(a), text::bytes(b))?;
+            let change = text::signed(b[row].saturating_sub(a[row]));
+            table.row([label, text::bytes(a[row]), text::bytes(b[row]), change], "");
         }
     }
-    writeln!(out, "\n  {:>11}  {:>10}  {:>10}  {:>8}  stack", "change", "A", "B", "count")?;
-    let room = text::columns().saturating_sub(50).max(24);
-    let mut row = |change: &StackChange| {
-        let bytes = |n: u64| text::bytes(i64::try_from(n).unwrap_or(i64::MAX));
-        let stack: Vec<_> = change.key.iter().take(3).map(|line| text::line(Some(line))).collect();
-        let stack = if stack.is_empty() { text::line(None) } else { stack.join(" ‹ ") };
-        let count = change.after.count as i64 - change.before.count as i64;
-        writeln!(
-            out,
-            "  {:>11}  {:>10}  {:>10}  {count:>+8}  {}",
-            text::signed(change.bytes()),
-            bytes(change.before.bytes),
-            bytes(change.after.bytes),
-            text::fit(&stack, room)
-        )
-    };
+    table.print(out)?;
+    writeln!(out)?;
+    let heading = if args.by == DiffBy::Line { "line" } else { "stack, innermost frames first" };
+    let mut table = Table::new(heading).column("change").column("A").column("B").optional("count", 1);
     let shown = most_changed(changes, args.limit.unwrap_or(DEFAULT_ROWS));
-    shown.iter().try_for_each(|change| row(change))?;
+    for change in &shown {
+        let count = (change.after.count as i64).saturating_sub(change.before.count as i64);
+        let sizes = [change.before.bytes, change.after.bytes].map(text::size);
+        let [before, after] = sizes;
+        table.row([text::signed(change.bytes()), before, after, format!("{count:+}")], name(change));
+    }
+    table.print(out)?;
     let hidden = changes.len() - shown.len();
     if hidden > 0 {
-        writeln!(out, "  {:>11}  {} more; --limit shows them", "", text::plural(hidden, "stack"))?;
+        writeln!(out, "  {} more; --limit shows them", text::count(hidden as u64))?;
     }
     Ok(())
 }
@@ -222,6 +292,8 @@ fn print(
 #[derive(Serialize)]
 struct Report<'a> {
     schema: &'static str,
+    /// What `changes` are grouped by: `line` or `stack`.
+    by: &'static str,
     before: Side,
     after: Side,
     requested_change: i64,
@@ -271,17 +343,7 @@ impl<'a> ChangeJson<'a> {
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "what a report consists of")]
-fn json(
-    before: &Subject,
-    after: &Subject,
-    moments: (Moment, Moment),
-    at: (i64, i64),
-    changes: &[&StackChange],
-    totals: &(Totals, Totals),
-    exceeded: &[String],
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
+fn json(args: &DiffArgs, pair: &Pair<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
     let counters = |subject: &Subject, [requested, allocated, active, reserved]: [i64; 4]| CountersOf {
         requested,
         allocated,
@@ -296,16 +358,21 @@ fn json(
         peak: counters(subject, totals.peak),
         end: counters(subject, totals.end),
     };
+    let shown: Vec<&StackChange> = match args.limit {
+        Some(limit) => most_changed(&pair.changes, limit),
+        None => pair.changes.iter().collect(),
+    };
+    let at = pair.requested();
     let report = Report {
         schema: "vramscope/diff/1",
-        before: side(before, moments.0, at.0, &totals.0),
-        after: side(after, moments.1, at.1, &totals.1),
+        by: if args.by == DiffBy::Line { "line" } else { "stack" },
+        before: side(pair.before, pair.moments.0, at.0, &pair.totals.0),
+        after: side(pair.after, pair.moments.1, at.1, &pair.totals.1),
         requested_change: at.1.saturating_sub(at.0),
-        exceeded,
-        changes: changes.iter().map(|change| ChangeJson::new(change)).collect(),
+        exceeded: &pair.exceeded,
+        changes: shown.iter().map(|change| ChangeJson::new(change)).collect(),
     };
-    serde_json::to_writer(&mut *out, &report)?;
-    Ok(writeln!(out)?)
+    Ok(serde_json::to_writer(out, &report)?)
 }
 
 #[cfg(test)]

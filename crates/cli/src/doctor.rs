@@ -5,35 +5,34 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use vramscope_analysis::Status;
-use vramscope_snapshot::{Action, EventTable, StackId};
+use vramscope_snapshot::{Action, EventIdx, EventTable, StackId};
 
 use crate::args::DoctorArgs;
-use crate::filter::Subject;
+use crate::subject::{Subject, answer};
 use crate::text;
 
 pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.source)?;
-    let checks = checks(&subject);
-    if args.source.output.json {
-        let report =
-            Report { schema: "vramscope/doctor/1", device: subject.replay().device().0, checks: &checks };
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    for check in &checks {
-        writeln!(out, "\n  {} {}", if check.ok { "✓" } else { "!" }, check.what)?;
-        for note in &check.notes {
-            writeln!(out, "      {}", text::wrapped(&text::printable(note), 6))?;
+    answer(&args.source, None, out, |subject, _, out| {
+        let checks = checks(subject);
+        if args.source.output.json {
+            let report =
+                Report { schema: "vramscope/doctor/1", device: subject.replay().device().0, checks: &checks };
+            return Ok(serde_json::to_writer(out, &report)?);
         }
-        if let Some(advice) = &check.advice {
-            for line in advice.lines() {
-                writeln!(out, "      > {line}")?;
+        writeln!(out, "{}", subject.device())?;
+        for check in &checks {
+            writeln!(out, "\n  {} {}", if check.ok { "✓" } else { "!" }, text::wrapped(&check.what, 4))?;
+            for note in &check.notes {
+                writeln!(out, "      {}", text::wrapped(&text::printable(note), 6))?;
+            }
+            if let Some(advice) = &check.advice {
+                for line in advice.lines() {
+                    writeln!(out, "      > {}", text::wrapped(line, 8))?;
+                }
             }
         }
-    }
-    Ok(ExitCode::SUCCESS)
+        Ok(())
+    })
 }
 
 #[derive(Serialize)]
@@ -75,7 +74,7 @@ fn checks(subject: &Subject) -> Vec<Check> {
 /// Is the history complete?
 fn history(subject: &Subject) -> Check {
     let verdict = subject.replay().verdict();
-    let what = text::sentence(verdict.status, verdict.estimated_bytes);
+    let what = verdict.sentence();
     let advice = match verdict.status {
         Status::Exact => return Check::good(what),
         Status::LateStart => {
@@ -120,7 +119,7 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
         (0_usize, 0_usize, 0_usize, 0_usize, 0_usize);
     let (from, to) = subject.range();
     for (row, event) in events.iter().enumerate().take(to.0 as usize).skip(from.0 as usize) {
-        if !subject.keeps_event(&event) {
+        if !subject.keeps_event(EventIdx::from_index(row), &event) {
             continue;
         }
         match event.action {
@@ -130,7 +129,7 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
                 empty += usize::from(event.stack == StackId::EMPTY);
             }
             Action::FreeRequested => {
-                let event_idx = vramscope_snapshot::EventIdx::from_index(row);
+                let event_idx = EventIdx::from_index(row);
                 if let Some(index) = subject.replay().allocation_of(event_idx) {
                     frees += 1;
                     same += usize::from(subject.replay().allocation(index).stack == event.stack);
@@ -190,8 +189,8 @@ fn times(subject: &Subject, events: &EventTable) -> Check {
         (true, _) => Check::bad("there are no events", "torch.cuda.memory._record_memory_history()"),
         (false, Some(first)) => {
             let last = events.time_us(to - 1).unwrap_or(first);
-            let seconds = (last - first) as f64 / 1e6;
-            Check::good(format!("{} over {seconds:.3} s", text::plural(to - from, "event")))
+            let time = vramscope_format::duration(last.saturating_sub(first));
+            Check::good(format!("{} over {time}", text::plural(to - from, "event")))
         }
         (false, None) => Check::bad(
             "events have no times: this writer has no clock (NPU, PyTorch before 2.2)",
@@ -201,12 +200,15 @@ fn times(subject: &Subject, events: &EventTable) -> Check {
 }
 
 fn annotations(subject: &Subject) -> Check {
-    let found = vramscope_analysis::spans(subject.snapshot(), subject.replay().device()).len();
+    let snapshot = subject.snapshot();
+    let mut spans = vramscope_analysis::spans(snapshot, subject.replay().device());
+    spans.retain(|span| !vramscope_analysis::is_internal_phase(snapshot.text(span.name)));
+    let found = spans.len();
     if found > 0 {
         return Check::good(format!("{} mark phases of the program", text::plural(found, "annotation")));
     }
     Check::bad(
-        "no annotations: phases such as forward and backward cannot be told apart",
+        "no annotations of your own: phases such as forward and backward cannot be told apart",
         "with torch.profiler.record_function(\"forward\"):\n    ...\n\
          # on other threads too: _record_memory_history(global_record_annotations=True)",
     )

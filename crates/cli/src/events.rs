@@ -1,15 +1,15 @@
 //! `vramscope events`: the trace, event by event, as it streams by.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::bail;
 use serde::Serialize;
 use vramscope_analysis::user_frame;
-use vramscope_snapshot::{Action, Event, EventTable};
+use vramscope_snapshot::{Action, Event, EventIdx, EventTable, StackId};
 
 use crate::args::EventsArgs;
-use crate::filter::Subject;
+use crate::subject::{Subject, open_path};
 use crate::text;
 
 pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -19,46 +19,63 @@ pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             bail!("there is no action {action:?}; there are: {}", known.join(", "));
         }
     }
-    let subject = Subject::open(&args.source)?;
+    let subjects = open_path(&args.source.path, &args.source.filter, &args.source.output.cache)?;
+    let is_several = subjects.len() > 1;
+    for subject in &subjects {
+        if is_several && !args.source.output.json {
+            writeln!(out, "{}", subject.device())?;
+        }
+        let shown = write(args, subject, out)?;
+        if shown == 0 && !args.source.output.json {
+            text::complain(&format!("{}: no event matches", subject.device()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the events of a device that match, and says how many they are.
+fn write(args: &EventsArgs, subject: &Subject, out: &mut dyn Write) -> anyhow::Result<usize> {
     let events = subject.snapshot().events(subject.replay().device());
     let (from, to) = subject.range();
     let rows = (from.0 as usize..to.0 as usize).filter(|&row| {
         let event = events.get(row);
         (args.action.is_empty() || args.action.iter().any(|action| action == event.action.name()))
-            && subject.keeps_event(&event)
+            && subject.keeps_event(EventIdx::from_index(row), &event)
     });
     let first_time = events.time_us(0);
+    // Standard output is a pipe more often than not: lines are cut only for a terminal.
+    let columns = if std::io::stdout().is_terminal() { text::columns() } else { usize::MAX };
+    let mut shown = 0;
     for row in rows.skip(args.skip).take(args.limit.unwrap_or(usize::MAX)) {
+        shown += 1;
         let event = events.get(row);
         if args.source.output.json {
-            serde_json::to_writer(&mut *out, &json(&subject, events, row, &event))?;
+            serde_json::to_writer(&mut *out, &json(subject, events, row, &event))?;
             writeln!(out)?;
             continue;
         }
-        let time = events.time_us(row);
-        let since = match (time, first_time) {
-            (Some(time), Some(first)) => format!("{:+.6}", (time - first) as f64 / 1e6),
+        let since = match (events.time_us(row), first_time) {
+            (Some(time), Some(first)) => format!("{:+.6}", time.saturating_sub(first) as f64 / 1e6),
             _ => String::new(),
         };
-        let size = text::bytes(i64::try_from(event.size).unwrap_or(i64::MAX));
-        let place = match (event.action, event.stack.has_frames()) {
-            (Action::Oom, _) => {
-                let free = text::bytes(i64::try_from(event.addr).unwrap_or(i64::MAX));
-                format!("{free} free on the device")
-            }
-            (_, true) => text::place(subject.snapshot(), event.stack),
-            (_, false) => String::new(),
+        let place = if event.stack == StackId::ABSENT { String::new() } else { subject.place(event.stack) };
+        let (addr, place) = match event.action {
+            Action::Oom => (String::new(), format!("{} free on the device  {place}", text::size(event.addr))),
+            _ => (format!("{:#x}", event.addr), place),
         };
-        let addr = if event.action == Action::Oom { String::new() } else { format!("{:#x}", event.addr) };
-        let action = event.action.name();
-        let line = format!("{row:>9}  {since:>14}  {action:14}  {size:>10}  {addr:>16}  {place}");
-        writeln!(out, "{}", line.trim_end())?;
+        let (action, size) = (event.action.name(), text::size(event.size));
+        // A narrow terminal shows no addresses.
+        let addr = if columns < 110 { String::new() } else { format!("{addr:>16}  ") };
+        let head = format!("{row:>9}  {since:>11}  {action:14}  {size:>10}  {addr}");
+        let room = columns.saturating_sub(vramscope_format::width(&head)).max(12);
+        writeln!(out, "{}", format!("{head}{}", text::elide(place.trim_end(), room)).trim_end())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(shown)
 }
 
 #[derive(Serialize)]
 struct EventJson<'a> {
+    device: i32,
     event: usize,
     time_us: Option<i64>,
     action: &'a str,
@@ -81,6 +98,7 @@ fn json<'a>(subject: &'a Subject, events: &EventTable, row: usize, event: &Event
     let meta = snapshot.meta(event.meta);
     let is_oom = event.action == Action::Oom;
     EventJson {
+        device: subject.replay().device().0,
         event: row,
         time_us: events.time_us(row),
         action: match event.action {

@@ -3,20 +3,18 @@
 use std::io::Write;
 
 use serde::Serialize;
-use vramscope_analysis::{Amount, Evidence, Finding, Line, Moment, Severity};
-use vramscope_snapshot::{Pool, Snapshot};
+use vramscope_analysis::{Amount, Evidence, Finding, Kind, Line, Moment, Severity};
+use vramscope_snapshot::Pool;
 
 use crate::output::FrameJson;
 use crate::style::{self, Role};
+use crate::subject::Subject;
 use crate::text;
-
-/// Sizes in sentences.
-pub(crate) fn bytes(n: u64) -> String {
-    text::bytes(i64::try_from(n).unwrap_or(i64::MAX))
-}
 
 #[derive(Serialize)]
 pub(crate) struct FindingJson {
+    /// None where it is about several files.
+    device: Option<i32>,
     pub(crate) kind: &'static str,
     pub(crate) severity: &'static str,
     pub(crate) bytes: u64,
@@ -89,12 +87,14 @@ impl From<&Evidence> for EvidenceJson {
 
 impl FindingJson {
     /// A finding of a file; without one, of several.
-    pub(crate) fn new(snapshot: Option<&Snapshot>, finding: &Finding) -> Self {
+    pub(crate) fn new(subject: Option<&Subject>, finding: &Finding) -> Self {
+        let snapshot = subject.map(Subject::snapshot);
         let event = |moment: Moment| moment.event().map(|event| event.0);
         let stack = snapshot.zip(finding.site.stack).map(|(snapshot, stack)| {
             snapshot.frames(stack).map(|frame| FrameJson::new(snapshot, frame).into()).collect()
         });
         Self {
+            device: subject.map(|subject| subject.replay().device().0),
             kind: finding.kind.name(),
             severity: finding.severity.name(),
             bytes: finding.bytes,
@@ -116,9 +116,9 @@ impl FindingJson {
 /// A number with its unit.
 fn amount(amount: &Amount) -> String {
     match amount {
-        Amount::Bytes(n) => bytes(*n),
+        Amount::Bytes(n) => text::size(*n),
         Amount::Count(n) => text::count(*n),
-        Amount::Share(share) => format!("{:.1} %", share * 100.0),
+        Amount::Share(share) => text::percent(*share),
         Amount::Micros(us) => text::duration(*us),
         Amount::Text(text) => text::printable(text),
     }
@@ -132,6 +132,9 @@ pub(crate) fn print_short(finding: &Finding, out: &mut dyn Write) -> std::io::Re
         Severity::Low => style::paint(Role::Dim, " ·"),
     };
     writeln!(out, " {mark} {}", text::wrapped(&text::printable(&finding.what), 4))?;
+    if let Some(place) = asked_by(finding) {
+        writeln!(out, "    {}", text::wrapped(&place, 4))?;
+    }
     if finding.severity > Severity::Low {
         let advice = text::wrapped(&text::printable(&finding.advice), 6);
         writeln!(out, "    {} {advice}", style::paint(Role::Dim, "→"))?;
@@ -148,12 +151,15 @@ pub(crate) fn print_long(finding: &Finding, out: &mut dyn Write) -> std::io::Res
     };
     let size = match finding.bytes {
         0 => String::new(),
-        n => bytes(n),
+        n => text::size(n),
     };
-    let kind = finding.kind.name().replace('_', " ");
+    let kind = vramscope_format::words(finding.kind.name());
     writeln!(out, "\n  {} {size:>10}  {}", style::paint(role, mark), style::paint(Role::Strong, &kind))?;
     let line = |out: &mut dyn Write, text: &str| writeln!(out, "     {}", text::wrapped(text, 5));
     line(out, &text::printable(&finding.what))?;
+    if let Some(place) = asked_by(finding) {
+        line(out, &place)?;
+    }
     for Evidence { name, place, value } in &finding.evidence {
         let place = place.as_ref().map_or_else(String::new, |place| format!(" {}", text::printable(place)));
         let fact = match value {
@@ -166,6 +172,12 @@ pub(crate) fn print_long(finding: &Finding, out: &mut dyn Write) -> std::io::Res
         writeln!(out, "{}", style::paint(Role::Dim, &format!("       {:>12}  {when}", "")))?;
     }
     line(out, &format!("→ {}", text::printable(&finding.advice)))
+}
+
+/// Where a failed allocation was requested.
+fn asked_by(finding: &Finding) -> Option<String> {
+    let line = finding.site.line.as_ref().filter(|_| finding.kind == Kind::OutOfMemory)?;
+    Some(format!("requested by {}", text::line(line)))
 }
 
 fn when(finding: &Finding) -> Option<String> {

@@ -5,17 +5,19 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde_json::json;
-use vramscope_analysis::{CallTree, Direction, Place, color};
+use vramscope_analysis::{CallTree, Direction, Place, no_frame};
+use vramscope_format::{color, html};
 use vramscope_snapshot::{FrameId, StackId};
 
 use crate::args::{FlameArgs, FlameFormat};
-use crate::filter::{Subject, Weighed};
+use crate::subject::{Subject, Weighed, one_device, open_path};
 use crate::{output, text};
 
 pub(crate) fn run(args: &FlameArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open_path(&args.path, &args.filter, &args.cache)?;
-    let weighed = subject.weights(&args.weigh)?;
-    output::write_to(&args.file, out, |out| write(args.format, &subject, &weighed, out))?;
+    let subjects = open_path(&args.path, &args.filter, &args.cache)?;
+    let subject = one_device(&subjects)?;
+    let weighed = subject.weights(&args.weigh, subject.moment(&args.weigh.moment.spec())?);
+    output::write_to(&args.file, &[&args.path], out, |out| write(args.format, subject, &weighed, out))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -48,7 +50,7 @@ fn folded(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::
             })
             .collect();
         match names.is_empty() {
-            true => writeln!(out, "(no stack) {}", weight.bytes)?,
+            true => writeln!(out, "{} {}", no_frame(subject.snapshot(), weight.stack), weight.bytes)?,
             false => writeln!(out, "{} {}", names.join(";"), weight.bytes)?,
         }
     }
@@ -113,16 +115,16 @@ fn svg(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Res
         let node = &tree.nodes[node];
         let name = match node.place {
             Place::Frame(frame) => text::frame(subject.snapshot(), subject.snapshot().stacks.frame(frame)),
-            other => other.words(subject.snapshot().has).unwrap_or_default().to_owned(),
+            other => other.words_in(subject.snapshot()).unwrap_or_default().to_owned(),
         };
-        let share = node.bytes as f64 / tree.root().bytes.max(1) as f64 * 100.0;
-        let bytes = text::bytes(i64::try_from(node.bytes).unwrap_or(i64::MAX));
+        let share = text::share(node.bytes, tree.root().bytes);
+        let bytes = text::size(node.bytes);
         let y = 4.0 + depth as f64 * ROW;
         write!(
             out,
-            "<g><title>{} · {bytes} · {share:.1}% · {} allocations</title>",
-            escaped(&name),
-            node.count
+            "<g><title>{} · {bytes} · {share} · {}</title>",
+            html(&name),
+            text::plural(node.count, "allocation")
         )?;
         let ([r, g, b], inner) = (color::of(&name), (width - 0.6).max(0.2));
         write!(
@@ -132,7 +134,7 @@ fn svg(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Res
         )?;
         let room = ((width - 6.0) / CHARACTER) as usize;
         if room >= 4 {
-            let shown = escaped(&text::fit(&name, room));
+            let shown = html(&text::elide(&name, room));
             write!(out, r##"<text x="{:.2}" y="{}" fill="#101418">{shown}</text>"##, x + 3.0, y + 12.5)?;
         }
         writeln!(out, "</g>")?;
@@ -160,8 +162,4 @@ fn place(tree: &CallTree, node: usize, x: f64, depth: usize, boxes: &mut Vec<Box
         place(tree, child, at, depth + 1, boxes);
         at += tree.nodes[child].bytes as f64 * scale;
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

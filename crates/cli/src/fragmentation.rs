@@ -1,4 +1,4 @@
-//! `vramscope fragmentation`: how free memory lies, over time.
+//! `vramscope fragmentation`: how fragmented free memory is, over time.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -7,32 +7,30 @@ use serde::Serialize;
 use vramscope_analysis::{Fragmentation, IdleSegment, Sample, fragmentation};
 
 use crate::args::FragmentationArgs;
-use crate::filter::Subject;
-use crate::finding::bytes;
 use crate::output::FrameJson;
 use crate::style::{self, Role};
+use crate::subject::{Subject, answer_map};
+use crate::table::Table;
 use crate::text;
 
 /// Idle segments that are shown.
 const SEGMENTS: usize = 8;
 
 pub(crate) fn run(args: &FragmentationArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open_map(&args.source)?;
-    let found = fragmentation(subject.replay(), subject.range(), args.samples.max(1), args.request);
-    if args.source.output.json {
-        let report = Report {
-            schema: "vramscope/fragmentation/1",
-            device: subject.replay().device().0,
-            request: found.request,
-            samples: found.samples.iter().map(SampleJson::from).collect(),
-            segments: found.segments.iter().map(|segment| SegmentJson::new(&subject, segment)).collect(),
-        };
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-    } else {
-        print(&subject, &found, out)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    answer_map(&args.source, None, out, |subject, _, out| {
+        let found = fragmentation(subject.replay(), subject.range(), args.samples.max(1), args.request);
+        if args.source.output.json {
+            let report = Report {
+                schema: "vramscope/fragmentation/1",
+                device: subject.replay().device().0,
+                request: found.request,
+                samples: found.samples.iter().map(SampleJson::from).collect(),
+                segments: found.segments.iter().map(|segment| SegmentJson::new(subject, segment)).collect(),
+            };
+            return Ok(serde_json::to_writer(out, &report)?);
+        }
+        Ok(print(subject, &found, out)?)
+    })
 }
 
 #[derive(Serialize)]
@@ -93,53 +91,50 @@ impl<'a> SegmentJson<'a> {
 }
 
 fn print(subject: &Subject, found: &Fragmentation, out: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    let heading = format!(
-        "  {:>11}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4}",
-        "event", "reserved", "free", "largest", "unusable", "idle"
-    );
-    writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
-    let cells = text::columns().saturating_sub(72).clamp(0, 30);
+    subject.print_heading(
+        &format!("how fragmented free memory is, for a request of {}", text::size(found.request)),
+        out,
+    )?;
+    writeln!(out)?;
+    let mut table = Table::new("share of reserved")
+        .column("event")
+        .column("reserved")
+        .column("free")
+        .optional("largest hole", 1)
+        .column("unusable")
+        .optional("idle", 2);
+    let cells = text::columns().saturating_sub(80).clamp(8, 30);
     for sample in &found.samples {
-        let event = sample.at.event().map_or_else(|| "start".into(), |event| text::count(event.0));
         let share = sample.unusable as f64 / sample.reserved.max(1) as f64;
-        let bar = "▒".repeat((share * cells as f64).round() as usize);
-        writeln!(
-            out,
-            "  {event:>11}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  {:>4.0} % {}",
-            text::bytes(sample.reserved),
-            bytes(sample.free),
-            bytes(sample.largest_hole),
-            bytes(sample.unusable),
-            sample.idle_segments,
-            share * 100.0,
-            style::paint(style::heat(share), &bar)
-        )?;
+        let row = [
+            text::event(sample.at.event(), "start"),
+            text::bytes(sample.reserved.max(0)),
+            text::size(sample.free),
+            text::size(sample.largest_hole),
+            text::size(sample.unusable),
+            text::count(sample.idle_segments),
+        ];
+        let bar = text::cells("▒", share, cells);
+        table.painted(style::heat(share), row, format!("{:>5} {bar}", text::percent(share.min(1.0))));
     }
+    table.print(out)?;
     let legend = format!(
-        "  unusable: free in holes too small for {}, and its share of reserved; idle: segments at most half used",
-        bytes(found.request)
+        "unusable: free in holes too small for {}; idle: segments at most half used",
+        text::size(found.request)
     );
-    writeln!(out, "\n{}", style::paint(Role::Dim, &legend))?;
+    writeln!(out, "\n  {}", style::paint(Role::Dim, &text::wrapped(&legend, 2)))?;
     if found.segments.is_empty() {
         return Ok(());
     }
-    let heading =
-        format!("  {:>10}  {:>10}  {:>7}  longest idle, and what pins it", "size", "used", "samples");
-    writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
-    let room = text::columns().saturating_sub(36).max(20);
+    writeln!(out)?;
+    let mut table = Table::new("idle longest, pinned by").column("size").column("used").column("samples");
     for segment in found.segments.iter().take(SEGMENTS) {
         let pin = subject.replay().allocation(segment.pin);
-        let place = format!("{:#x} · {} {}", segment.addr, bytes(pin.size), subject.place(pin.stack));
-        writeln!(
-            out,
-            "  {:>10}  {:>10}  {:>7}  {}",
-            bytes(segment.size),
-            bytes(segment.used),
-            segment.samples,
-            text::fit(&place, room)
-        )?;
+        let label =
+            format!("{}  ({} at {:#x})", subject.place(pin.stack), text::size(pin.size), segment.addr);
+        table.row([text::size(segment.size), text::size(segment.used), text::count(segment.samples)], label);
     }
+    table.print(out)?;
     let more = found.segments.len().saturating_sub(SEGMENTS);
     if more > 0 {
         writeln!(out, "  {} more", text::count(more as u64))?;

@@ -4,32 +4,35 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{Finding, RankDigest, Severity, compare_ranks, insights, rank_insights, spans};
+use vramscope_analysis::{
+    Finding, RankDigest, Severity, Status, compare_ranks, insights, rank_insights, spans,
+};
 use vramscope_files::Opened;
 
-use crate::args::InsightsArgs;
-use crate::filter::{FilterArgs, Subject};
+use crate::args::{FilterArgs, InsightsArgs};
 use crate::finding::{self, FindingJson};
 use crate::many::{self, Run};
+use crate::style::{self, Role};
+use crate::subject::Subject;
 use crate::text;
 
 pub(crate) fn run(args: &InsightsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let read = many::open(&args.sources, File::new)?;
     let mut across = Vec::new();
     for run in many::runs(&read.values, |file| &file.run) {
-        let digests: Vec<RankDigest> = run.iter().filter_map(|file| file.digest.clone()).collect();
-        across.extend(rank_insights(&digests, &compare_ranks(&digests), &finding::bytes));
+        let digests: Vec<RankDigest> =
+            run.iter().flat_map(|file| file.devices.iter().map(|device| device.digest.clone())).collect();
+        across.extend(rank_insights(&digests, &compare_ranks(&digests), &text::size));
     }
     if args.sources.output.json {
         let across = across.iter().map(|finding| FindingJson::new(None, finding)).collect();
-        let report = Report { schema: "vramscope/insights/1", across_ranks: across, files: &read.values };
+        let report = Report { schema: "vramscope/insights/2", across_ranks: across, files: &read.values };
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
     } else {
         print(&across, &read.values, out)?;
     }
-    let worst =
-        across.iter().chain(read.values.iter().flat_map(|file| &file.found)).map(|f| f.severity).max();
+    let worst = across.iter().chain(read.values.iter().flat_map(File::found)).map(|f| f.severity).max();
     let is_asked_for = args.fail_on.is_some_and(|limit| worst >= Some(limit.into()));
     Ok(read.finish(out, if is_asked_for { 1 } else { 0 })?)
 }
@@ -44,11 +47,19 @@ fn print(across: &[Finding], files: &[File], out: &mut dyn Write) -> std::io::Re
         if number > 0 {
             writeln!(out)?;
         }
-        writeln!(out, "{}", text::printable(&file.path))?;
-        if file.found.is_empty() {
-            writeln!(out, "\n  nothing looks wrong")?;
+        writeln!(out, "{}", style::paint(Role::Strong, &text::path(std::path::Path::new(&file.path))))?;
+        if file.devices.is_empty() {
+            writeln!(out, "  nothing was allocated on any device while recording")?;
         }
-        file.found.iter().try_for_each(|finding| finding::print_long(finding, out))?;
+        for device in &file.devices {
+            let role = if device.is_exact { Role::Fine } else { Role::Warning };
+            let verdict = text::wrapped(&format!("{} · {}", device.name, device.sentence), 2);
+            writeln!(out, "{}", style::paint(role, &verdict))?;
+            if device.found.is_empty() {
+                writeln!(out, "\n  {}", device.silence)?;
+            }
+            device.found.iter().try_for_each(|finding| finding::print_long(finding, out))?;
+        }
     }
     Ok(())
 }
@@ -64,38 +75,72 @@ struct Report<'a> {
 struct File {
     path: String,
     rank: Option<u64>,
-    device: Option<i32>,
+    devices: Vec<Device>,
+    /// Of all devices.
     findings: Vec<FindingJson>,
+    #[serde(skip)]
+    run: Run,
+}
+
+#[derive(Serialize)]
+struct Device {
+    device: i32,
+    name: String,
+    verdict: &'static str,
+    #[serde(skip)]
+    sentence: String,
+    #[serde(skip)]
+    is_exact: bool,
+    /// What is said if there is no finding.
+    #[serde(skip)]
+    silence: &'static str,
     #[serde(skip)]
     found: Vec<Finding>,
     #[serde(skip)]
-    digest: Option<RankDigest>,
-    #[serde(skip)]
-    run: Run,
+    digest: RankDigest,
 }
 
 impl File {
     fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Self> {
         let (path, run) = (opened.path.display().to_string(), Run::of(&opened));
         let rank = many::rank(&opened);
-        if opened.replays.is_empty() {
-            let (findings, found) = (Vec::new(), Vec::new());
-            return Ok(Self { path, rank, device: None, findings, found, digest: None, run });
-        }
-        let subject = Subject::quiet(opened, filter)?;
+        let subjects = if opened.replays.is_empty() { Vec::new() } else { Subject::each(opened, filter)? };
+        let devices: Vec<_> = subjects.iter().map(|subject| Device::new(subject, rank)).collect();
+        let findings = subjects.iter().zip(&devices).flat_map(|(subject, device)| {
+            device.found.iter().map(|finding| FindingJson::new(Some(subject), finding))
+        });
+        let findings = findings.collect();
+        Ok(Self { path, rank, devices, findings, run })
+    }
+
+    fn found(&self) -> impl Iterator<Item = &Finding> {
+        self.devices.iter().flat_map(|device| &device.found)
+    }
+}
+
+impl Device {
+    fn new(subject: &Subject, rank: Option<u64>) -> Self {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let spans = spans(snapshot, replay.device());
-        let mut found = insights(snapshot, replay, &spans, &finding::bytes);
+        let mut found = insights(snapshot, replay, &spans, &text::size);
         found.retain(|finding| subject.keeps_finding(finding));
-        Ok(Self {
-            path,
-            rank,
-            device: Some(replay.device().0),
-            findings: found.iter().map(|finding| FindingJson::new(Some(snapshot), finding)).collect(),
+        let verdict = replay.verdict();
+        Self {
+            device: replay.device().0,
+            name: subject.device(),
+            verdict: verdict.status.name(),
+            sentence: verdict.sentence(),
+            is_exact: verdict.status == Status::Exact,
+            silence: match (verdict.status, replay.events()) {
+                (Status::StateOnly, _) | (_, 0) => {
+                    "no findings: without a history there is little to find; vramscope doctor says how to record one"
+                }
+                _ if subject.is_filtered() => "no findings among what passes the filters",
+                _ => "nothing looks wrong",
+            },
             found,
-            digest: Some(subject.digest(rank, &spans)),
-            run,
-        })
+            digest: subject.digest(rank, &spans),
+        }
     }
 }
 

@@ -8,15 +8,14 @@ mod diff;
 mod doctor;
 mod events;
 mod export;
-mod filter;
 mod finding;
 mod flame;
 mod fragmentation;
+mod help;
 mod insights;
 mod many;
 #[cfg(target_os = "linux")]
 mod memory;
-mod moment;
 mod output;
 mod overlap;
 mod phases;
@@ -29,7 +28,9 @@ mod serve;
 mod shapes;
 mod site;
 mod style;
+mod subject;
 mod summary;
+mod table;
 mod text;
 mod top;
 mod tree;
@@ -39,7 +40,7 @@ mod view;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use args::{Args, Command};
 
@@ -49,7 +50,7 @@ static MEMORY: memory::Memory = memory::Memory;
 
 /// What a command ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::from_arg_matches(&help::command().get_matches()).unwrap_or_else(|error| error.exit());
     style::choose(args.units, args.color);
     // Not locked: the terminal UI gives the terminal back from another thread.
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout());
@@ -90,12 +91,13 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),
         Command::Demo(demo) => demo::run(demo, out),
+        Command::Help(args) => help::run(args, out).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => {
             clap_complete::generate(args.shell, &mut Args::command(), "vramscope", &mut out);
             Ok(ExitCode::SUCCESS)
         }
         Command::Man(_) => {
-            clap_mangen::Man::new(Args::command()).render(&mut out)?;
+            help::write_manual(&mut out)?;
             Ok(ExitCode::SUCCESS)
         }
     }

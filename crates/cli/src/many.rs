@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use vramscope_files::{Cache, OpenError, Opened, find, open_each};
 use vramscope_snapshot::naming::RankKind;
 
-use crate::args::Sources;
-use crate::filter::FilterArgs;
+use crate::args::{FilterArgs, Sources};
 use crate::progress::Bar;
 use crate::text;
 
@@ -36,7 +35,7 @@ pub(crate) fn open_paths<T: Send>(
     let (inputs, errors) = find(paths);
     let bar = Bar::new(&inputs);
     let results = open_each(&inputs, cache, &bar, |opened| {
-        let path = opened.path.display().to_string();
+        let path = text::path(&opened.path);
         make(opened, filter).map_err(|error| format!("{path}: {error:#}"))
     });
     drop(bar);

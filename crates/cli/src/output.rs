@@ -27,6 +27,7 @@ impl<'a> FrameJson<'a> {
 /// that was asked for, and a new one is complete or not there.
 pub(crate) fn write_to(
     args: &FileArgs,
+    _inputs: &[&std::path::PathBuf],
     out: &mut dyn Write,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use vramscope_analysis::{AllocIdx, GroupBy, Moment, Overlap, Place, overlap};
+use vramscope_analysis::query::MomentSpec;
+use vramscope_analysis::{AllocIdx, GroupBy, Moment, Overlap, no_frame, overlap};
 use vramscope_snapshot::StackId;
 
-use crate::args::Source;
-use crate::filter::Subject;
-use crate::moment::{GRAMMAR, MomentSpec};
+use crate::args::{MomentArgs, Source};
+use crate::subject::{Subject, answer};
 use crate::text;
 
 /// What lived at the same time, by operator: at a moment, or at any time between two
@@ -19,22 +19,19 @@ use crate::text;
 /// Groups are in the order of their bytes, and so are the allocations in each, with the time that they began
 /// and ended.
 #[derive(Debug, Args)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope overlap worker0_4100_20261115064500000_ascend_pt --at peak:allocated
   vramscope overlap trace.json.gz --at in:ProfilerStep#2:start --to in:ProfilerStep#2:end --by line
-  vramscope overlap snapshot.pickle --at @1794725346326863 --json"))]
+  vramscope overlap snapshot.pickle --at @1794725346326863 --json")]
 pub(crate) struct OverlapArgs {
     #[command(flatten)]
     source: Source,
-    /// The moment
-    #[arg(long, value_name = "MOMENT", default_value = "peak")]
-    at: MomentSpec,
+    #[command(flatten)]
+    moment: MomentArgs,
     /// Up to this moment: whatever lived at any time between the two
     #[arg(long, value_name = "MOMENT")]
     to: Option<MomentSpec>,
-    /// What allocations are put together by
+    /// Group by
     #[arg(long, value_enum, default_value_t = By::Operator)]
     by: By,
     /// Show at most N groups, and N allocations of each (default: 15 and 4 as text, all as JSON)
@@ -85,32 +82,24 @@ struct Life {
 }
 
 pub(crate) fn run(args: &OverlapArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.source)?;
-    let from = subject.moment(&args.at)?;
-    let to = args.to.as_ref().map_or(Ok(from), |to| subject.moment(to))?;
-    if to < from {
-        bail!("--to is before --at");
-    }
     let by = match args.by {
         By::Operator => GroupBy::Operator,
         By::Line => GroupBy::Line,
         By::Stack => GroupBy::Stack,
     };
-    // Where the trace does not name pools, the map at the moment does.
-    let state = subject.replay().state(from);
-    let found = overlap(subject.snapshot(), subject.replay(), (from, to), by, |allocation| {
-        subject.keeps(allocation, Some(&state))
-    });
-    if args.source.output.json {
-        serde_json::to_writer(
-            &mut *out,
-            &report(&subject, (from, to), &found, args.limit.unwrap_or(usize::MAX)),
-        )?;
-        writeln!(out)?;
-    } else {
-        print(&subject, (from, to), &found, args.limit, out)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    answer(&args.source, Some(&args.moment.spec()), out, |subject, from, out| {
+        let to = args.to.as_ref().map_or(Ok(from), |to| subject.moment(to))?;
+        if to < from {
+            bail!("--to is before --at");
+        }
+        let keep = |index, allocation: &_| subject.keeps(index, allocation);
+        let found = overlap(subject.snapshot(), subject.replay(), (from, to), by, keep);
+        if args.source.output.json {
+            let report = report(subject, (from, to), &found, args.limit.unwrap_or(usize::MAX));
+            return Ok(serde_json::to_writer(out, &report)?);
+        }
+        Ok(print(subject, (from, to), &found, args, out)?)
+    })
 }
 
 fn when(subject: &Subject, at: Moment) -> When {
@@ -156,28 +145,24 @@ fn print(
     subject: &Subject,
     (from, to): (Moment, Moment),
     found: &[Overlap],
-    limit: Option<usize>,
+    args: &OverlapArgs,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let device = subject.replay().device();
-    let events = subject.snapshot().events(device);
-    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    let name = subject.snapshot().device_name(device);
-    writeln!(out, "{name} {}", text::when(events, from.event()))?;
+    subject.print_moment(from, out)?;
+    let limit = args.limit;
     if to > from {
+        let events = subject.snapshot().events(subject.replay().device());
         writeln!(out, "  to {}", text::when(events, to.event()))?;
     }
-    if let Some(verdict) = subject.verdict() {
-        writeln!(out, "  {verdict}")?;
-    }
     if found.is_empty() {
-        return writeln!(out, "\nnothing lives");
+        return writeln!(out, "\n  nothing is live");
     }
-    writeln!(
-        out,
-        "\n  {:>10}  {:>7}  by operator, and the largest of each: size, began, ended",
-        "bytes", "count"
-    )?;
+    let by = match args.by {
+        By::Operator => "operator",
+        By::Line => "line",
+        By::Stack => "stack",
+    };
+    writeln!(out, "\n  {:>10}  {:>7}  by {by}, and the largest of each: size, start, end", "bytes", "count")?;
     let room = text::columns().saturating_sub(24).max(20);
     // Times are relative to the moment that is asked for.
     let asked = when(subject, from).time_ns;
@@ -188,18 +173,18 @@ fn print(
     };
     for group in found.iter().take(limit.unwrap_or(GROUPS)) {
         let label = if group.name.is_empty() {
-            Place::words_of(subject.snapshot(), StackId::ABSENT)
+            no_frame(subject.snapshot(), StackId::ABSENT)
         } else {
             group.name.as_str()
         };
         let count = text::count(group.allocations.len() as u64);
-        let bytes = text::bytes(i64::try_from(group.bytes).unwrap_or(i64::MAX));
-        writeln!(out, "  {bytes:>10}  {count:>7}  {}", text::fit(&text::printable(label), room))?;
+        let bytes = text::size(group.bytes);
+        writeln!(out, "  {bytes:>10}  {count:>7}  {}", text::elide(&text::printable(label), room))?;
         for &index in group.allocations.iter().take(limit.unwrap_or(LIVES)) {
             let allocation = subject.replay().allocation(index);
-            let size = text::bytes(i64::try_from(allocation.requested).unwrap_or(i64::MAX));
+            let size = text::size(allocation.requested);
             let began = time(when(subject, allocation.opened), "before the first event");
-            let ended = time(when(subject, allocation.closed), "lives at the end");
+            let ended = time(when(subject, allocation.closed), "live at the end");
             writeln!(out, "  {:>10}  {:>7}    {size:>10}  {began} … {ended}", "", "")?;
         }
     }

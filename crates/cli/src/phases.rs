@@ -7,28 +7,28 @@ use serde::Serialize;
 use vramscope_analysis::{Phase, is_internal_phase, phase_name, phases, spans};
 
 use crate::args::PhasesArgs;
-use crate::filter::Subject;
 use crate::style::{self, Role};
+use crate::subject::{Subject, answer};
+use crate::table::Table;
 use crate::text;
 
 pub(crate) fn run(args: &PhasesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.source)?;
-    let (snapshot, (from, to)) = (subject.snapshot(), subject.range());
-    let mut spans = spans(snapshot, subject.replay().device());
-    spans.retain(|span| span.to >= from && span.from <= to);
-    if subject.hides_internal() {
-        spans.retain(|span| !is_internal_phase(snapshot.text(span.name)));
-    }
-    let phases = phases(snapshot, subject.replay(), &spans);
-    if args.source.output.json {
-        let phases = phases.iter().map(|phase| PhaseJson::new(&subject, phase)).collect();
-        let device = subject.replay().device().0;
-        serde_json::to_writer(&mut *out, &Report { schema: "vramscope/phases/1", device, phases })?;
-        writeln!(out)?;
-    } else {
-        print(&subject, &phases, out)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    answer(&args.source, None, out, |subject, _, out| {
+        let (snapshot, (from, to)) = (subject.snapshot(), subject.range());
+        let mut spans = spans(snapshot, subject.replay().device());
+        spans.retain(|span| span.to >= from && span.from <= to);
+        let all = spans.len();
+        if subject.hides_internal() {
+            spans.retain(|span| !is_internal_phase(snapshot.text(span.name)));
+        }
+        let phases = phases(snapshot, subject.replay(), &spans);
+        if args.source.output.json {
+            let phases = phases.iter().map(|phase| PhaseJson::new(subject, phase)).collect();
+            let device = subject.replay().device().0;
+            return Ok(serde_json::to_writer(out, &Report { schema: "vramscope/phases/1", device, phases })?);
+        }
+        Ok(print(subject, &phases, all - spans.len(), out)?)
+    })
 }
 
 #[derive(Serialize)]
@@ -74,46 +74,48 @@ impl<'a> PhaseJson<'a> {
     }
 }
 
-fn print(subject: &Subject, phases: &[Phase], out: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
+fn print(subject: &Subject, phases: &[Phase], hidden: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    subject.print_heading(&text::plural(phases.len(), "phase"), out)?;
+    let hidden = match hidden {
+        0 => String::new(),
+        n => format!("{} of PyTorch itself; --hide-internal=false shows them", text::plural(n, "annotation")),
+    };
     if phases.is_empty() {
+        let hidden = if hidden.is_empty() { hidden } else { format!("\n  {hidden}") };
         return writeln!(
             out,
-            "\n  no annotations: with torch.profiler.record_function(\"forward\"): ... makes one"
+            "\n  no annotations of your own: with torch.profiler.record_function(\"forward\"): ... makes one{hidden}"
         );
     }
-    let heading = format!(
-        "  {:>10}  {:>10}  {:>10}  {:>11}  {:>9}  {:>6}  phase",
-        "peak", "left", "last left", "allocations", "time", "times"
-    );
-    writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
-    let room = text::columns().saturating_sub(72).max(20);
+    writeln!(out)?;
+    let mut table = Table::new("phase")
+        .column("peak")
+        .column("growth")
+        .optional("last growth", 2)
+        .optional("allocations", 1)
+        .column("time")
+        .column("times");
     let highest = phases.iter().map(|phase| phase.peak.bytes).max().unwrap_or(0);
     for phase in phases {
         // Phases inside others are indented; those of another thread are marked.
         let lane = if phase.lane > 0 { format!("[{}] ", phase.lane) } else { String::new() };
         let name = phase_name(subject.snapshot().text(phase.name));
         let name = format!("{}{lane}{}", "  ".repeat(phase.depth.min(8) as usize), text::printable(name));
-        let peak = format!("{:>10}", text::bytes(phase.peak.bytes));
         let role = if phase.peak.bytes == highest { Role::Warning } else { Role::Plain };
-        writeln!(
-            out,
-            "  {}  {:>10}  {:>10}  {:>11}  {:>9}  {:>6}  {}",
-            style::paint(role, &peak),
+        let row = [
+            text::bytes(phase.peak.bytes),
             text::signed(phase.growth),
             text::signed(phase.last_growth),
             text::count(phase.allocations),
             text::duration(phase.time_us),
             text::count(phase.count),
-            text::fit(&name, room)
-        )?;
+        ];
+        table.painted(role, row, name);
     }
-    writeln!(
-        out,
-        "\n{}",
-        style::paint(
-            Role::Dim,
-            "  left: bytes at the end of a phase more than at its beginning, of all together"
-        )
-    )
+    table.print(out)?;
+    writeln!(out, "\n  {}", style::paint(Role::Dim, "growth: net growth over all runs of the phase"))?;
+    if !hidden.is_empty() {
+        writeln!(out, "  {}", style::paint(Role::Dim, &hidden))?;
+    }
+    Ok(())
 }

@@ -9,61 +9,55 @@ use vramscope_analysis::pools::{PoolSummary, Pools};
 use vramscope_analysis::{Envelope, Known, Moment};
 use vramscope_snapshot::Pool;
 
-use crate::args::Source;
-use crate::filter::Subject;
-use crate::moment::{GRAMMAR, MomentSpec};
+use crate::args::{MomentArgs, Source};
+use crate::subject::{Subject, answer_map};
+use crate::table::Table;
 use crate::text;
 
 /// Memory pools of CUDA graphs and MemPools: what each holds, uses and leaves idle
 ///
 /// One row per pool and stream. What a private pool holds serves nothing else, used or not. Before PyTorch 2.12
-/// events do not name their pool; it is then known by the address, and not at all of memory that was given
-/// back before the end.
+/// events do not name their pool: pool membership is then inferred from addresses, and unknown for memory that was
+/// released before the end.
 #[derive(Debug, Args)]
-#[command(after_help = format!("{GRAMMAR}
-
-Examples:
+#[command(after_help = "Examples:
   vramscope pools snapshot.pickle
-  vramscope pools snapshot.pickle --at end --json | jq '.pools[] | select(.private) | .idle'"))]
+  vramscope pools snapshot.pickle --end --json | jq '.pools[] | select(.private) | .idle'")]
 pub(crate) struct PoolsArgs {
     #[command(flatten)]
     source: Source,
-    /// The moment
-    #[arg(long, value_name = "MOMENT", default_value = "peak:reserved")]
-    at: MomentSpec,
+    #[command(flatten)]
+    moment: MomentArgs,
 }
 
 pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open_map(&args.source)?;
-    let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let at = subject.moment(&args.at)?;
-    let pools = Pools::all(snapshot, replay);
-    let summaries = pools.summaries(snapshot, replay, at);
-    let rows: Vec<PoolJson> = pools
-        .envelopes()
-        .iter()
-        .zip(&summaries)
-        .filter(|(envelope, summary)| {
-            let height = summary.peak.height().max(0) as u64;
-            subject.keeps_segment(envelope.pool, envelope.stream, height)
-        })
-        .map(|(envelope, summary)| PoolJson::new(envelope, summary))
-        .collect();
-    let reserved = replay.counters(at).reserved;
-    if args.source.output.json {
-        let report = Report {
-            schema: "vramscope/pools/1",
-            device: replay.device().0,
-            event: at.event().map(|event| event.0),
-            reserved,
-            pools: rows,
-        };
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-    } else {
-        print(&subject, at, reserved, &rows, out)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    answer_map(&args.source, Some(&args.moment.spec()), out, |subject, at, out| {
+        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let pools = Pools::all(snapshot, replay);
+        let summaries = pools.summaries(snapshot, replay, at);
+        let rows: Vec<PoolJson> = pools
+            .envelopes()
+            .iter()
+            .zip(&summaries)
+            .filter(|(envelope, summary)| {
+                let height = summary.peak.height().max(0) as u64;
+                subject.keeps_segment(envelope.pool, envelope.stream, height)
+            })
+            .map(|(envelope, summary)| PoolJson::new(envelope, summary))
+            .collect();
+        let reserved = rows.iter().fold(0_i64, |sum, row| sum.saturating_add(row.reserved));
+        if args.source.output.json {
+            let report = Report {
+                schema: "vramscope/pools/1",
+                device: replay.device().0,
+                event: at.event().map(|event| event.0),
+                reserved,
+                pools: rows,
+            };
+            return Ok(serde_json::to_writer(out, &report)?);
+        }
+        Ok(print(subject, at, reserved, &rows, out)?)
+    })
 }
 
 fn print(
@@ -73,45 +67,43 @@ fn print(
     rows: &[PoolJson],
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let device = subject.replay().device();
-    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    writeln!(out, "device {device} {}", text::when(subject.snapshot().events(device), at.event()))?;
-    if let Some(verdict) = subject.verdict() {
-        writeln!(out, "  {verdict}")?;
-    }
+    subject.print_moment(at, out)?;
     let private = |number: fn(&PoolJson) -> i64| -> i64 {
         rows.iter().filter(|row| row.private).map(number).fold(0, i64::saturating_add)
     };
     match rows.iter().any(|row| row.private) {
         true => writeln!(
             out,
-            "  {} reserved, of it {} in private pools, {} of that idle",
+            "  {} reserved, {} of it in private pools, {} of that idle",
             text::bytes(reserved),
             text::bytes(private(|row| row.reserved)),
             text::bytes(private(|row| row.idle))
         )?,
         false => writeln!(out, "  {} reserved, no private pools", text::bytes(reserved))?,
     }
-    // The last two columns are for wide terminals.
-    let is_wide = text::columns() >= 112;
-    let line = |cells: [&str; 7], owner: &str| {
-        let [reserved, active, idle, segments, peak, idle_at_peak, known] = cells;
-        let wide = if is_wide { format!("  {idle_at_peak:>12}  {known:10}") } else { String::new() };
-        format!("  {reserved:>9}  {active:>9}  {idle:>9}  {segments:>8}  {peak:>9}{wide}  {owner}")
-    };
-    let titles = ["reserved", "active", "idle", "segments", "peak", "idle at peak", "known"];
-    writeln!(out, "\n{}", line(titles, "pool · stream"))?;
+    writeln!(out)?;
+    let mut table = Table::new("pool · stream")
+        .column("reserved")
+        .column("active")
+        .column("idle")
+        .optional("segments", 1)
+        .column("peak")
+        .optional("idle at peak", 2)
+        .left("known by", 3);
     for row in rows {
         let [reserved, active, idle, peak, idle_at_peak] =
             [row.reserved, row.active, row.idle, row.peak_reserved, row.idle_at_peak].map(text::bytes);
         let segments = text::count(row.segments as u64);
-        let pool = row.pool.map_or("unknown".into(), |(a, b)| format!("({a}, {b})"));
-        let cells = [&reserved, &active, &idle, &segments, &peak, &idle_at_peak, row.known];
-        writeln!(out, "{}", line(cells, &format!("{pool} · {:#x}", row.stream)))?;
+        let cells = [reserved, active, idle, segments, peak, idle_at_peak, row.known.to_owned()];
+        table.row(
+            cells,
+            format!("{} · {}", vramscope_format::pool(row.pool), vramscope_format::stream(row.stream)),
+        );
     }
+    table.print(out)?;
     if rows.iter().any(|row| row.pool.is_none()) {
-        let note = "unknown: given back before the snapshot was taken, and the events of this PyTorch do not \
-                    name their pool";
+        let note = "unknown: released before the snapshot was taken, and this version of PyTorch does not record the \
+                    pool of an event";
         writeln!(out, "\n  {}", text::wrapped(note, 2))?;
     }
     Ok(())

@@ -6,15 +6,17 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Counter, LineDifference, Outlier, RankDigest, RankReport, Severity, compare_ranks, rank_insights, spans,
+    Counter, LineDifference, Moment, Oom, Outlier, RankDigest, RankReport, Severity, compare_ranks,
+    rank_insights, spans,
 };
 use vramscope_files::Opened;
 
-use crate::args::RanksArgs;
-use crate::filter::{FilterArgs, Subject};
+use crate::args::{FilterArgs, RanksArgs};
 use crate::finding::{self, FindingJson};
 use crate::many::{self, Run};
 use crate::style::{self, Role};
+use crate::subject::Subject;
+use crate::table::Table;
 use crate::text;
 
 pub(crate) fn run(args: &RanksArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -61,6 +63,7 @@ struct Rank {
     step: Option<u64>,
     group: String,
     device: i32,
+    device_name: String,
     peak: i64,
     end: i64,
     /// What the process was for.
@@ -102,42 +105,47 @@ struct OutlierLine {
 }
 
 impl Rank {
-    /// The device with the longest trace of a file; `None` if nothing was allocated on any.
-    fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Option<Self>> {
+    /// One row per device of a file; none if nothing was allocated on any.
+    fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Vec<Self>> {
         if opened.replays.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let run = Run::of(&opened);
         let rank = many::rank(&opened);
-        let subject = Subject::quiet(opened, filter)?;
+        let subjects = Subject::each(opened, filter)?;
+        Ok(subjects.iter().map(|subject| Self::of(subject, rank, &run)).collect())
+    }
+
+    fn of(subject: &Subject, rank: Option<u64>, run: &Run) -> Self {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let digest = subject.digest(rank, &spans(snapshot, replay.device()));
         let name = &subject.opened.name;
         let (from, to) = subject.range();
-        let in_range = |moment| from <= moment && moment <= to;
-        Ok(Some(Self {
+        let is_counted = |oom: &&Oom| (from..=to).contains(&Moment::after(oom.event));
+        Self {
             path: subject.opened.path.display().to_string(),
             rank,
             rank_kind: name.rank.map(|(kind, _)| kind.label()),
             step: name.step,
             group: name.group.clone(),
             device: replay.device().0,
+            device_name: subject.device(),
             peak: digest.peak,
             end: digest.end,
             role: name.role.clone(),
             reserved_peak: subject.has_reserved().then(|| subject.peak(Counter::Reserved).bytes),
             gap: subject.has_reserved().then_some(digest.gap),
-            oom: replay
-                .ooms()
-                .iter()
-                .filter(|oom| in_range(vramscope_analysis::Moment::after(oom.event)))
-                .count(),
+            oom: replay.ooms().iter().filter(is_counted).count(),
             verdict: replay.verdict().status.name(),
             warnings: text::warnings(snapshot),
-            run,
+            run: run.clone(),
             digest,
-        }))
+        }
     }
+}
+
+fn file_name(path: &str) -> String {
+    text::printable(path.rsplit(['/', '\\']).next().unwrap_or(path))
 }
 
 /// The ranks of one run, compared.
@@ -150,7 +158,7 @@ struct Compared<'a> {
 impl<'a> Compared<'a> {
     fn new(ranks: &[&&'a Rank]) -> Self {
         let mut ranks: Vec<&'a Rank> = ranks.iter().map(|rank| **rank).collect();
-        ranks.sort_by(|a, b| (a.rank, &a.path).cmp(&(b.rank, &b.path)));
+        ranks.sort_by(|a, b| (a.rank, &a.path, a.device).cmp(&(b.rank, &b.path, b.device)));
         let digests: Vec<_> = ranks.iter().map(|rank| rank.digest.clone()).collect();
         let report = compare_ranks(&digests);
         Self { ranks, digests, report }
@@ -160,9 +168,9 @@ impl<'a> Compared<'a> {
         self.report.outliers.iter().filter_map(|outlier| {
             let rank = self.ranks.get(outlier.row)?;
             let lines = outlier.lines.iter().map(|LineDifference { line, bytes, median }| OutlierLine {
-                name: line.as_ref().map(|line| line.name.clone()).unwrap_or_default(),
-                file: line.as_ref().map(|line| line.file.clone()).unwrap_or_default(),
-                line: line.as_ref().map_or(0, |line| line.line),
+                name: line.name.clone(),
+                file: line.file.clone(),
+                line: line.line,
                 bytes: *bytes,
                 median: *median,
             });
@@ -178,7 +186,7 @@ impl<'a> Compared<'a> {
     }
 
     fn findings(&self) -> impl Iterator<Item = FindingJson> {
-        let found = rank_insights(&self.digests, &self.report, &finding::bytes);
+        let found = rank_insights(&self.digests, &self.report, &text::size);
         found.into_iter().map(|finding| FindingJson::new(None, &finding))
     }
 
@@ -188,29 +196,38 @@ impl<'a> Compared<'a> {
         let role = first.role.as_ref().map_or_else(String::new, |role| format!(" · {role}"));
         let heading = text::printable(&format!("{}{role}", folder.display()));
         writeln!(out, "{}", style::paint(Role::Strong, &heading))?;
-        let heading = format!(
-            "  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  {:14}",
-            "rank", "peak", "end", "reserved", "gap", "oom", "verdict"
-        );
-        writeln!(out, "{}", style::paint(Role::Dim, heading.trim_end()))?;
+        let is_several = self.ranks.iter().any(|rank| rank.device != first.device);
+        let mut table = Table::new("")
+            .column("rank")
+            .column("peak")
+            .column("end")
+            .optional("reserved", 1)
+            .optional("gap", 2)
+            .column("oom")
+            .left("verdict", 3)
+            .left("peak", 4);
         let highest = self.ranks.iter().map(|rank| rank.peak).max().unwrap_or(1).max(1);
         for (row, rank) in self.ranks.iter().enumerate() {
             let is_outlier = self.report.outliers.iter().any(|outlier| outlier.row == row);
-            let bar = "█".repeat((rank.peak.max(0) as f64 / highest as f64 * 16.0).round() as usize);
-            let mark = if is_outlier { style::paint(Role::Warning, " ▲") } else { String::new() };
-            writeln!(
-                out,
-                "  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  {:14}  {}{mark}",
-                rank.rank.map_or_else(|| "–".into(), |rank| rank.to_string()),
+            let bar = text::cells("█", rank.peak.max(0) as f64 / highest as f64, 16);
+            let (role, mark) = if is_outlier { (Role::Warning, "▲") } else { (Role::Plain, "") };
+            let number = rank.rank.map_or_else(|| "–".into(), |rank| rank.to_string());
+            let number = if is_several { format!("{number} {}", rank.device_name) } else { number };
+            let row = [
+                number,
                 text::bytes(rank.peak),
                 text::bytes(rank.end),
                 rank.reserved_peak.map_or_else(|| "–".into(), text::bytes),
                 rank.gap.map_or_else(|| "–".into(), text::bytes),
-                rank.oom,
-                rank.verdict,
-                style::paint(Role::Chart, &bar),
-            )?;
+                rank.oom.to_string(),
+                vramscope_format::words(rank.verdict),
+                bar,
+            ];
+            let label =
+                if rank.rank.is_none() { format!("{mark} {}", file_name(&rank.path)) } else { mark.into() };
+            table.painted(role, row, label);
         }
+        table.print(out)?;
         self.print_findings(out)
     }
 
@@ -222,8 +239,8 @@ impl<'a> Compared<'a> {
         writeln!(
             out,
             "\n  {} in {} the same on all ranks · peaks differ by up to {}",
-            finding::bytes(common.bytes),
-            text::plural(common.count as usize, "line"),
+            text::size(common.bytes),
+            text::plural(common.count, "line"),
             text::bytes(*skew)
         )?;
         // What is said of the peak need not be said again of the end.
@@ -235,7 +252,7 @@ impl<'a> Compared<'a> {
         };
         for outlier in self.report.outliers.iter().filter(|outlier| !is_said(outlier)) {
             let Some(rank) = self.ranks.get(outlier.row) else { continue };
-            let name = rank.rank.map_or_else(|| text::printable(&rank.path), |rank| format!("rank {rank}"));
+            let name = rank.rank.map_or_else(|| file_name(&rank.path), |rank| format!("rank {rank}"));
             writeln!(
                 out,
                 "\n  {} {}: {} requested at the {}, {} against the median of {}",
@@ -248,12 +265,11 @@ impl<'a> Compared<'a> {
             )?;
             for LineDifference { line, bytes, median } in &outlier.lines {
                 let change = text::signed(bytes - median);
-                let (label, own, middle) =
-                    (text::line(line.as_ref()), text::bytes(*bytes), text::bytes(*median));
+                let (label, own, middle) = (text::line(line), text::bytes(*bytes), text::bytes(*median));
                 writeln!(out, "      {change:>11}  {label}: {own}, the others {middle}")?;
             }
         }
-        let others: Vec<_> = rank_insights(&self.digests, &self.report, &finding::bytes)
+        let others: Vec<_> = rank_insights(&self.digests, &self.report, &text::size)
             .into_iter()
             .filter(|finding| {
                 finding.kind != vramscope_analysis::Kind::Rank && finding.severity > Severity::Low

@@ -10,39 +10,64 @@ use vramscope_analysis::{Allocation, Hole, Range, State};
 use vramscope_snapshot::{Pool, Snapshot};
 
 use crate::args::SegmentsArgs;
-use crate::filter::Subject;
+use crate::subject::{Subject, answer_map};
+use crate::table::Table;
 use crate::text;
 
 /// Fill of a cell, from free to full.
 const FILL: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 pub(crate) fn run(args: &SegmentsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open_map(&args.source)?;
-    let state = subject.replay().state(subject.moment(&args.at)?);
-    let mut segments = segments(&subject, &state);
-    let pools = pools(&segments);
-    let all = segments.len();
-    // What wastes most comes first; the rest is summed up.
-    segments.sort_by_key(|segment| (Reverse(segment.free()), segment.range.addr));
-    let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { 20 });
-    segments.truncate(limit);
-    if args.source.output.json {
-        let report = Report {
-            schema: "vramscope/segments/1",
-            device: subject.replay().device().0,
-            event: state.at.event().map(|event| event.0),
-            reserved: state.counters.reserved,
-            active: state.counters.active,
-            largest_hole: state.largest_hole(),
-            count: all,
-            segments: segments.iter().map(|segment| SegmentJson::new(&subject, &state, segment)).collect(),
+    answer_map(&args.source, Some(&args.moment.spec()), out, |subject, at, out| {
+        let state = subject.replay().state(at);
+        let mut segments = segments(subject, &state);
+        let pools = pools(&segments);
+        let totals = Totals::new(subject, &state, &segments);
+        // What wastes most comes first; the rest is summed up.
+        segments.sort_by_key(|segment| (Reverse(segment.free()), segment.range.addr));
+        let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { 20 });
+        segments.truncate(limit);
+        if args.source.output.json {
+            let report = Report {
+                schema: "vramscope/segments/1",
+                device: subject.replay().device().0,
+                event: state.at.event().map(|event| event.0),
+                reserved: totals.reserved,
+                active: totals.active,
+                largest_hole: totals.largest_hole,
+                count: totals.count,
+                segments: segments.iter().map(|segment| SegmentJson::new(subject, &state, segment)).collect(),
+            };
+            return Ok(serde_json::to_writer(out, &report)?);
+        }
+        Ok(print(subject, &state, &segments, &pools, &totals, out)?)
+    })
+}
+
+/// Sums over the segments that pass the filters.
+struct Totals {
+    count: usize,
+    reserved: u64,
+    active: u64,
+    largest_hole: u64,
+}
+
+impl Totals {
+    fn new(subject: &Subject, state: &State, segments: &[Segment]) -> Self {
+        let sum = |of: fn(&Segment) -> u64| segments.iter().map(of).fold(0_u64, u64::saturating_add);
+        let (reserved, free) = (sum(|segment| segment.range.size), sum(Segment::free));
+        let counted = |bytes: i64| bytes.max(0).unsigned_abs();
+        let (reserved, active) = match subject.is_filtered() {
+            true => (reserved, reserved.saturating_sub(free)),
+            false => (counted(state.counters.reserved), counted(state.counters.active)),
         };
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-        return Ok(ExitCode::SUCCESS);
+        Self {
+            count: segments.len(),
+            reserved,
+            active,
+            largest_hole: segments.iter().map(Segment::largest_hole).max().unwrap_or(0),
+        }
     }
-    print(&subject, &state, &segments, &pools, all, out)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A range with what lives in it and what is free.
@@ -127,14 +152,10 @@ fn pools(segments: &[Segment]) -> Pools {
     for segment in segments {
         let sums = pools.entry((segment.pool, segment.stream)).or_default();
         sums.0 += 1;
-        sums.1 += segment.range.size;
-        sums.2 += segment.free();
+        sums.1 = sums.1.saturating_add(segment.range.size);
+        sums.2 = sums.2.saturating_add(segment.free());
     }
     pools
-}
-
-fn bytes(n: u64) -> String {
-    text::bytes(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
 fn print(
@@ -142,31 +163,27 @@ fn print(
     state: &State,
     segments: &[Segment],
     pools: &Pools,
-    all: usize,
+    totals: &Totals,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let device = subject.replay().device();
-    let events = subject.snapshot().events(device);
-    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    writeln!(out, "device {device} {}", text::when(events, state.at.event()))?;
-    if let Some(verdict) = subject.verdict() {
-        writeln!(out, "  {verdict}")?;
-    }
+    subject.print_moment(state.at, out)?;
     writeln!(
         out,
-        "  {} reserved, {} in use, largest hole {}",
-        text::bytes(state.counters.reserved),
-        text::bytes(state.counters.active),
-        bytes(state.largest_hole())
+        "  {} reserved, {} in use, largest hole {}\n",
+        text::size(totals.reserved),
+        text::size(totals.active),
+        text::size(totals.largest_hole)
     )?;
-    writeln!(out, "\n  {:>10}  {:>10}  {:>8}  pool · stream", "reserved", "free", "segments")?;
+    let mut table = Table::new("pool · stream").column("reserved").column("free").column("segments");
     for ((pool, stream), (count, held, free)) in pools {
-        let pool = pool.map_or("unknown".into(), |(a, b)| format!("({a}, {b})"));
-        let count = text::count(*count as u64);
-        writeln!(out, "  {:>10}  {:>10}  {count:>8}  {pool} · {stream:#x}", bytes(*held), bytes(*free))?;
+        let label = format!("{} · {}", vramscope_format::pool(*pool), vramscope_format::stream(*stream));
+        table.row([text::size(*held), text::size(*free), text::count(*count as u64)], label);
     }
+    table.print(out)?;
+    writeln!(out)?;
     let cells = text::columns().saturating_sub(72).clamp(16, 64);
-    writeln!(out, "\n  {:>10}  {:>10}  {:>10}  {:cells$}  what pins it", "size", "free", "largest", "")?;
+    let mut table =
+        Table::new("pinned by").column("size").column("free").optional("largest", 2).left("in use", 1);
     for segment in segments {
         let pins = match segment.live.iter().max_by_key(|allocation| allocation.requested) {
             None => "nothing: cached".to_owned(),
@@ -174,24 +191,22 @@ fn print(
                 let place = subject.place(largest.stack);
                 match segment.live.len() {
                     1 => place,
-                    n => format!("{}, largest {place}", text::plural(n, "block")),
+                    n => format!("{place}  (largest of {})", text::plural(n, "block")),
                 }
             }
         };
-        let kind = if segment.range.expandable { " (expandable)" } else { "" };
-        let room = text::columns().saturating_sub(cells + 42).max(20);
-        writeln!(
-            out,
-            "  {:>10}  {:>10}  {:>10}  {}  {}",
-            bytes(segment.range.size),
-            bytes(segment.free()),
-            bytes(segment.largest_hole()),
+        let kind = if segment.range.expandable { "  (expandable)" } else { "" };
+        let row = [
+            text::size(segment.range.size),
+            text::size(segment.free()),
+            text::size(segment.largest_hole()),
             segment.bar(cells),
-            text::fit(&format!("{pins}{kind}"), room)
-        )?;
+        ];
+        table.row(row, format!("{pins}{kind}"));
     }
-    if segments.len() < all {
-        let more = text::count((all - segments.len()) as u64);
+    table.print(out)?;
+    if segments.len() < totals.count {
+        let more = text::count((totals.count - segments.len()) as u64);
         writeln!(out, "  {more} more segments with less free; --limit shows them")?;
     }
     writeln!(out, "\n  █ in use  ▓▒░ in part  · free")
@@ -202,8 +217,8 @@ struct Report<'a> {
     schema: &'static str,
     device: i32,
     event: Option<u32>,
-    reserved: i64,
-    active: i64,
+    reserved: u64,
+    active: u64,
     largest_hole: u64,
     count: usize,
     segments: Vec<SegmentJson<'a>>,

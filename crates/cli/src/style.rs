@@ -4,15 +4,26 @@ use std::io::IsTerminal;
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
+use vramscope_format::Units;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Units {
+pub(crate) enum UnitsArg {
     /// KiB, MiB, GiB
     Binary,
     /// kB, MB, GB
     Decimal,
     /// Bytes
     Bytes,
+}
+
+impl From<UnitsArg> for Units {
+    fn from(units: UnitsArg) -> Self {
+        match units {
+            UnitsArg::Binary => Self::Binary,
+            UnitsArg::Decimal => Self::Decimal,
+            UnitsArg::Bytes => Self::Bytes,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,7 +36,7 @@ pub(crate) enum ColorChoice {
 static CHOSEN: OnceLock<(Units, bool)> = OnceLock::new();
 
 /// Sets units and colors for the whole run.
-pub(crate) fn choose(units: Units, color: ColorChoice) {
+pub(crate) fn choose(units: UnitsArg, color: ColorChoice) {
     let is_colored = match color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
@@ -35,33 +46,12 @@ pub(crate) fn choose(units: Units, color: ColorChoice) {
         }
     };
     // Only the first choice counts, and there is only one.
-    let _ = CHOSEN.set((units, is_colored));
+    let _ = CHOSEN.set((units.into(), is_colored));
 }
 
-/// A size in the chosen units.
-pub(crate) fn bytes(n: i64) -> String {
-    match CHOSEN.get().map_or(Units::Binary, |(units, _)| *units) {
-        Units::Binary => vramscope_format::bytes(n),
-        Units::Decimal => decimal(n),
-        Units::Bytes => format!("{n} B"),
-    }
-}
-
-fn decimal(n: i64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
-    let sign = if n < 0 { "-" } else { "" };
-    let size = n.unsigned_abs();
-    if size < 1000 {
-        return format!("{sign}{size} B");
-    }
-    let mut value = size as f64 / 1e3;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1e3;
-        unit += 1;
-    }
-    let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-    format!("{sign}{value:.decimals$} {}", UNITS[unit])
+/// The chosen units.
+pub(crate) fn units() -> Units {
+    CHOSEN.get().map_or(Units::Binary, |(units, _)| *units)
 }
 
 /// What a text is, for its color. Color is never the only sign.
@@ -103,18 +93,4 @@ pub(crate) fn paint(role: Role, text: &str) -> String {
         Role::Chart => 36,
     };
     format!("\x1b[{code}m{text}\x1b[0m")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn decimal_units() {
-        let cases =
-            [(999, "999 B"), (1000, "1.00 kB"), (3_446_711_910, "3.45 GB"), (-20_000_000, "-20.0 MB")];
-        for (n, expected) in cases {
-            assert_eq!(decimal(n), expected);
-        }
-    }
 }

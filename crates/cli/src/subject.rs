@@ -145,6 +145,17 @@ pub(crate) fn open_path(
     Subject::each(opened, filter)
 }
 
+/// The one device that an output of one device is about.
+pub(crate) fn one_device(subjects: &[Subject]) -> anyhow::Result<&Subject> {
+    match subjects {
+        [only] => Ok(only),
+        several => {
+            let names: Vec<_> = several.iter().map(Subject::device).collect();
+            bail!("the file has {}: name one with --device", names.join(", "))
+        }
+    }
+}
+
 impl Subject {
     /// Every device of a file that the filters leave.
     pub(crate) fn each(mut opened: Opened, filter: &FilterArgs) -> anyhow::Result<Vec<Self>> {
@@ -190,7 +201,11 @@ impl Subject {
         }
         if self.is_empty() {
             let all = text::plural(self.replay().allocations().len(), "allocation");
-            writeln!(out, "  {}", style::paint(Role::Warning, &format!("no match: the filters leave none of {all}")))?;
+            writeln!(
+                out,
+                "  {}",
+                style::paint(Role::Warning, &format!("no match: the filters leave none of {all}"))
+            )?;
         }
         Ok(())
     }
@@ -313,4 +328,3 @@ impl Subject {
         self.selection.keeps(self.snapshot(), index, allocation)
     }
 }
-

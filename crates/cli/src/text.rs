@@ -1,20 +1,43 @@
-//! Numbers and places as people read them.
+//! What the command line adds to the words of every surface: the chosen units, the width of the terminal, messages on
+//! standard error.
 
-pub(crate) use vramscope_format::{fit, fit_end, printable, time};
-pub(crate) use vramscope_format::count;
+use std::path::Path;
 
-pub(crate) use crate::style::bytes;
-use vramscope_analysis::{Line, Place, Status, user_frame};
-use vramscope_snapshot::{EventIdx, EventTable, Frame, Snapshot, StackId};
+pub(crate) use vramscope_format::{
+    count, elide_place as elide, fit, fit_end, percent, plural, printable, seconds as duration, share, time,
+};
+
+use vramscope_analysis::Line;
+use vramscope_snapshot::{EventIdx, EventTable, Frame, Snapshot};
+
+use crate::style::units;
+
+/// A size in the chosen units.
+pub(crate) fn bytes(n: i64) -> String {
+    units().bytes(n)
+}
+
+/// The same for a size that cannot be negative.
+pub(crate) fn size(n: u64) -> String {
+    units().size(n)
+}
+
+/// What changed, with its sign.
+pub(crate) fn signed(n: i64) -> String {
+    units().change(n)
+}
 
 /// Bytes, where the file has them.
 pub(crate) fn stated(n: Option<i64>) -> String {
     n.map_or_else(|| "not in file".into(), bytes)
 }
 
-/// `1 event`, `2 events`.
-pub(crate) fn plural(n: usize, word: &str) -> String {
-    format!("{} {word}{}", count(n as u64), if n == 1 { "" } else { "s" })
+/// A path as it is shown.
+pub(crate) fn path(path: &Path) -> String {
+    match path.to_str() {
+        Some("-") => "standard input".into(),
+        _ => printable(&path.display().to_string()),
+    }
 }
 
 /// A number as the height of one cell, of a highest one. What is there at all is seen.
@@ -26,25 +49,19 @@ pub(crate) fn bar(n: i64, highest: i64) -> char {
 /// Cells from empty to full.
 pub(crate) const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Where in the program: the innermost line of the user's own, e.g. `train.py:88 forward`.
-pub(crate) fn place(snapshot: &Snapshot, stack: StackId) -> String {
-    let frame = user_frame(snapshot, stack);
-    frame.map_or_else(|| Place::words_of(snapshot, stack).to_owned(), |frame| self::frame(snapshot, frame))
+/// A bar of at most so many cells for a share from 0 to 1.
+pub(crate) fn cells(cell: &str, share: f64, most: usize) -> String {
+    cell.repeat(((share.clamp(0.0, 1.0) * most as f64).round() as usize).min(most))
 }
 
 /// A line that was taken out of its file.
-pub(crate) fn line(line: Option<&Line>) -> String {
-    line.map_or_else(|| "(no Python frame)".into(), |line| printable(&line.short()))
-}
-
-/// Bytes with their sign: what changed.
-pub(crate) fn signed(n: i64) -> String {
-    if n > 0 { format!("+{}", bytes(n)) } else { bytes(n) }
+pub(crate) fn line(line: &Line) -> String {
+    printable(&line.short())
 }
 
 /// A frame in one line: the file without its folders, the line and the function.
 pub(crate) fn frame(snapshot: &Snapshot, frame: Frame) -> String {
-    line(Some(&Line::new(snapshot, frame)))
+    line(&Line::new(snapshot, frame))
 }
 
 /// What is to be said about how a file was read.
@@ -67,24 +84,11 @@ pub(crate) fn complain(message: &str) {
 /// The text in lines that fit the terminal, the later ones indented; in one line off a terminal, where
 /// other programs read it.
 pub(crate) fn wrapped(text: &str, indent: usize) -> String {
-    use unicode_width::UnicodeWidthStr;
     let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size() else {
         return text.to_owned();
     };
     let room = usize::from(width).saturating_sub(indent + 1).max(20);
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.len() - 1;
-        if lines[last].is_empty() {
-            lines[last].push_str(word);
-        } else if lines[last].width() + 1 + word.width() <= room {
-            lines[last].push(' ');
-            lines[last].push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines.join(&format!("\n{}", " ".repeat(indent)))
+    vramscope_format::wrap(text, room).join(&format!("\n{}", " ".repeat(indent)))
 }
 
 /// Columns to fill: those of the terminal, or none in particular.
@@ -93,26 +97,6 @@ pub(crate) fn columns() -> usize {
         Some((terminal_size::Width(width), _)) => usize::from(width).max(40),
         None => 160,
     }
-}
-
-/// The verdict in words.
-pub(crate) fn sentence(status: Status, estimated: u64) -> String {
-    let about = match estimated {
-        0 => String::new(),
-        n => format!("; sizes of blocks of {} in all are inferred", bytes(n as i64)),
-    };
-    let what = match status {
-        Status::Exact => {
-            return "exact: complete from the first allocation on, equal to PyTorch's counters".into();
-        }
-        Status::LateStart => "late start: recording began when memory was in use",
-        Status::RingOverflow => "ring overflow: the beginning of the history is gone",
-        Status::EventsSkipped => "events skipped: some were not recorded",
-        Status::SettingsChanged => "settings changed while recording",
-        Status::Truncated => "truncated: the file is cut or damaged",
-        Status::StateOnly => "state only: no history was recorded",
-    };
-    format!("{what}{about}")
 }
 
 /// The moment of an event in words, with its time if it has one.
@@ -124,12 +108,7 @@ pub(crate) fn when(events: &EventTable, event: Option<EventIdx>) -> String {
     }
 }
 
-/// A stretch of time.
-pub(crate) fn duration(us: u64) -> String {
-    match us {
-        0..1_000 => format!("{us} µs"),
-        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
-        1_000_000..600_000_000 => format!("{:.2} s", us as f64 / 1e6),
-        _ => format!("{:.1} min", us as f64 / 6e7),
-    }
+/// An event's number in a column, or a word where there is none.
+pub(crate) fn event(event: Option<EventIdx>, otherwise: &str) -> String {
+    event.map_or_else(|| otherwise.to_owned(), |event| count(event.0))
 }

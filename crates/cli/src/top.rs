@@ -6,77 +6,90 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{Allocation, Counter, Moment, user_frame};
+use vramscope_analysis::shapes::{Clues, Dims, SHOWN, Shapes};
+use vramscope_analysis::{Allocation, Moment, user_frame};
 use vramscope_snapshot::{Frame, StackId};
 
 use crate::args::{TopArgs, TopBy, TopOf};
-use crate::filter::Subject;
 use crate::output::FrameJson;
+use crate::style::{self, Role};
+use crate::subject::{Subject, answer};
+use crate::table::Table;
 use crate::text;
 
 /// Rows of the table where nobody asked for a number.
 const DEFAULT_ROWS: usize = 20;
 
 pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.source)?;
-    let mut rows = rows(args, &subject);
-    let total = rows.iter().fold(Row::default(), Row::plus);
-    rows.sort_by_key(|row| (Reverse(row.rank(args.by)), row.order));
-    let all = rows.len();
-    let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { DEFAULT_ROWS });
-    let rest = rows.get(limit..).unwrap_or_default().iter().fold(Row::default(), Row::plus);
-    rows.truncate(limit);
-    if args.source.output.json {
-        let rows = rows.iter().map(|row| RowJson::new(&subject, args.of, row)).collect();
-        let report = Report {
-            schema: "vramscope/top/1",
-            device: subject.replay().device().0,
-            of: args.of,
-            by: args.by.name(),
-            count: all,
-            total: Sums::new(&total),
-            rest: Sums::new(&rest),
-            rows,
+    let dims = args.model.dims()?;
+    let shapes = (dims != Dims::default()).then(|| Shapes::new(&dims));
+    answer(&args.source, Some(&args.moment.spec()), out, |subject, at, out| {
+        let mut rows = rows(args.of, subject, at);
+        let total = rows.iter().fold(Row::default(), Row::plus);
+        rows.sort_by_key(|row| (Reverse(row.rank(args.by)), row.order));
+        let all = rows.len();
+        let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { DEFAULT_ROWS });
+        let rest = rows.split_off(limit.min(all)).iter().fold(Row::default(), Row::plus);
+        if args.source.output.json {
+            return write_json(args, subject, at, (all, &rows), (&total, &rest), out);
+        }
+        subject.print_moment(at, out)?;
+        writeln!(out, "  ranked by {}\n", args.by.name())?;
+        // On a narrow terminal what explains the ranking least goes; the column that it ranks by stays.
+        let columns = [TopBy::Live, TopBy::Size, TopBy::Total, TopBy::Count, TopBy::Lifetime, TopBy::Churn];
+        let headings = ["live", "largest", "total", "count", "lifetime", "churn"];
+        let mut table = Table::new(match args.of {
+            TopOf::Lines => "line",
+            TopOf::Stacks => "stack, by its own line",
+            TopOf::Allocations => "allocation",
+        });
+        for (number, (by, heading)) in columns.into_iter().zip(headings).enumerate() {
+            let drop = if by == args.by { 0 } else { [1, 2, 3, 1, 5, 4][number] };
+            table = table.optional(heading, drop);
+        }
+        let cells = |row: &Row| {
+            [
+                text::size(row.live),
+                text::size(row.largest),
+                text::size(row.total),
+                text::count(row.count),
+                text::count(row.lifetime),
+                text::size(row.churn),
+            ]
         };
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    writeln!(out, "device {}, ranked by {}", subject.replay().device(), args.by.name())?;
-    if let Some(verdict) = subject.verdict() {
-        writeln!(out, "  {verdict}")?;
-    }
-    let headings = ["at peak", "largest", "total", "count", "lifetime", "churn"];
-    // On a narrow screen what explains the ranking least goes.
-    let columns = if text::columns() >= 110 { 6 } else { 4 };
-    let headings: Vec<_> = headings.iter().take(columns).map(|heading| format!("{heading:>10}")).collect();
-    writeln!(out, "\n  {}", headings.join("  "))?;
-    let room = text::columns().saturating_sub(12 * columns + 4).max(20);
-    let line = |row: &Row| {
-        let bytes = |bytes: u64| text::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let cells = [
-            bytes(row.at_peak),
-            bytes(row.largest),
-            bytes(row.total),
-            text::count(row.count),
-            text::count(row.lifetime),
-            bytes(row.churn),
-        ];
-        let cells: Vec<_> = cells.iter().take(columns).map(|cell| format!("{cell:>10}")).collect();
-        format!("  {}", cells.join("  "))
+        for row in &rows {
+            table.row(cells(row), label(subject, args.of, row, shapes.as_ref()));
+        }
+        if rows.len() < all {
+            table.row(cells(&rest), format!("{} more", text::count((all - rows.len()) as u64)));
+        }
+        table.row(cells(&total), "all");
+        table.print(out)?;
+        let legend = "live: bytes at this moment; lifetime: events lived, summed; churn: bytes allocated and freed again";
+        Ok(writeln!(out, "\n  {}", style::paint(Role::Dim, &text::wrapped(legend, 2)))?)
+    })
+}
+
+fn write_json(
+    args: &TopArgs,
+    subject: &Subject,
+    at: Moment,
+    (count, rows): (usize, &[Row]),
+    (total, rest): (&Row, &Row),
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let report = Report {
+        schema: "vramscope/top/2",
+        device: subject.replay().device().0,
+        event: at.event().map(|event| event.0),
+        of: args.of,
+        by: args.by.name(),
+        count,
+        total: Sums::new(total),
+        rest: Sums::new(rest),
+        rows: rows.iter().map(|row| RowJson::new(subject, args.of, row)).collect(),
     };
-    for row in &rows {
-        writeln!(out, "{}  {}", line(row), text::fit(&label(&subject, args.of, row), room))?;
-    }
-    if rows.len() < all {
-        writeln!(out, "{}  {} more", line(&rest), text::count((all - rows.len()) as u64))?;
-    }
-    writeln!(out, "{}  all", line(&total))?;
-    if columns == 6 {
-        writeln!(out, "\n  lifetime: events lived, of all together; churn: bytes that were freed again")?;
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(serde_json::to_writer(out, &report)?)
 }
 
 /// Sums over what is ranked together.
@@ -85,7 +98,7 @@ struct Row {
     stack: StackId,
     /// For a single allocation.
     allocation: Option<(u64, Moment, Moment)>,
-    at_peak: u64,
+    live: u64,
     largest: u64,
     total: u64,
     count: u64,
@@ -97,7 +110,7 @@ struct Row {
 impl Row {
     fn plus(self, other: &Self) -> Self {
         Self {
-            at_peak: self.at_peak.saturating_add(other.at_peak),
+            live: self.live.saturating_add(other.live),
             largest: self.largest.max(other.largest),
             total: self.total.saturating_add(other.total),
             count: self.count + other.count,
@@ -109,7 +122,7 @@ impl Row {
 
     fn rank(&self, by: TopBy) -> u64 {
         match by {
-            TopBy::Peak => self.at_peak,
+            TopBy::Live => self.live,
             TopBy::Size => self.largest,
             TopBy::Total => self.total,
             TopBy::Count => self.count,
@@ -127,18 +140,16 @@ enum Group {
     Allocation(usize),
 }
 
-fn rows(args: &TopArgs, subject: &Subject) -> Vec<Row> {
+fn rows(of: TopOf, subject: &Subject, at: Moment) -> Vec<Row> {
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let peak = replay.peak(Counter::Requested).at;
-    let state = replay.state(peak);
     let mut lines: HashMap<StackId, Option<Frame>> = HashMap::new();
     let mut groups: HashMap<Group, usize> = HashMap::new();
     let mut rows: Vec<Row> = Vec::new();
     for (index, allocation) in replay.allocations().iter() {
-        if !subject.keeps(&allocation, Some(&state)) {
+        if !subject.keeps(index, &allocation) {
             continue;
         }
-        let group = match args.of {
+        let group = match of {
             TopOf::Lines => {
                 let line =
                     lines.entry(allocation.stack).or_insert_with(|| user_frame(snapshot, allocation.stack));
@@ -148,25 +159,22 @@ fn rows(args: &TopArgs, subject: &Subject) -> Vec<Row> {
             TopOf::Allocations => Group::Allocation(index.0 as usize),
         };
         let row = *groups.entry(group).or_insert_with(|| {
-            let allocation = (args.of == TopOf::Allocations).then_some((
-                allocation.addr,
-                allocation.opened,
-                allocation.closed,
-            ));
+            let allocation =
+                (of == TopOf::Allocations).then_some((allocation.addr, allocation.opened, allocation.closed));
             rows.push(Row { allocation, order: rows.len(), ..Row::default() });
             rows.len() - 1
         });
-        rows[row] = rows[row].plus(&one(&allocation, peak, replay.end()));
+        rows[row] = rows[row].plus(&one(&allocation, at, replay.end()));
         rows[row].stack = allocation.stack;
     }
     rows
 }
 
-fn one(allocation: &Allocation, peak: Moment, end: Moment) -> Row {
+fn one(allocation: &Allocation, at: Moment, end: Moment) -> Row {
     let bytes = allocation.requested;
     let lived = allocation.closed.min(end).0.saturating_sub(allocation.opened.0);
     Row {
-        at_peak: if allocation.is_live(peak) { bytes } else { 0 },
+        live: if allocation.is_live(at) { bytes } else { 0 },
         largest: bytes,
         total: bytes,
         count: 1,
@@ -176,15 +184,16 @@ fn one(allocation: &Allocation, peak: Moment, end: Moment) -> Row {
     }
 }
 
-fn label(subject: &Subject, of: TopOf, row: &Row) -> String {
-    let place = subject.place(row.stack);
-    match (of, row.allocation) {
-        (TopOf::Allocations, Some((_, opened, closed))) => {
-            let born = opened.event().map_or("before".into(), |event| text::count(event.0));
-            let freed = closed.event().map_or("live".into(), |event| text::count(event.0));
-            format!("{place} · {born} – {freed}")
-        }
-        _ => place,
+fn label(subject: &Subject, of: TopOf, row: &Row, shapes: Option<&Shapes>) -> String {
+    let mut place = subject.place(row.stack);
+    if let (TopOf::Allocations, Some((_, opened, closed))) = (of, row.allocation) {
+        let (born, freed) = (text::event(opened.event(), "before"), text::event(closed.event(), "live"));
+        place = format!("{place} · {born} – {freed}");
+    }
+    let hints = shapes.map(|shapes| shapes.hints(row.largest, &Clues::of_text(&place))).unwrap_or_default();
+    match hints.first().filter(|hint| hint.confidence >= SHOWN) {
+        Some(best) => format!("{place}  {}{:?}?", best.dtype.name(), best.shape),
+        None => place,
     }
 }
 
@@ -192,6 +201,8 @@ fn label(subject: &Subject, of: TopOf, row: &Row) -> String {
 struct Report<'a> {
     schema: &'static str,
     device: i32,
+    /// The event of the moment that `live` is about.
+    event: Option<u32>,
     of: TopOf,
     by: &'static str,
     count: usize,
@@ -212,7 +223,7 @@ impl Serialize for TopOf {
 
 #[derive(Serialize)]
 struct Sums {
-    at_peak: u64,
+    live: u64,
     largest: u64,
     total: u64,
     count: u64,
@@ -222,8 +233,8 @@ struct Sums {
 
 impl Sums {
     fn new(row: &Row) -> Self {
-        let Row { at_peak, largest, total, count, lifetime, churn, .. } = *row;
-        Self { at_peak, largest, total, count, lifetime_events: lifetime, churn }
+        let Row { live, largest, total, count, lifetime, churn, .. } = *row;
+        Self { live, largest, total, count, lifetime_events: lifetime, churn }
     }
 }
 

@@ -4,57 +4,54 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{CallTree, Direction, Node, Place, Weight};
+use vramscope_analysis::{CallTree, Direction, Moment, Node, Place, Weight};
 use vramscope_snapshot::Snapshot;
 
 use crate::args::TreeArgs;
-use crate::filter::Subject;
+use crate::subject::{Subject, answer};
 use crate::text;
 
 /// More levels than anybody reads.
 const DEEPEST: usize = 400;
 
 pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subject = Subject::open(&args.source)?;
-    let weighed = subject.weights(&args.weigh)?;
-    let direction = if args.invert { Direction::Inverted } else { Direction::TopDown };
-    let tree = CallTree::new(subject.snapshot(), &weighed.weights, direction, |frame| subject.shows(frame));
-    let (depth, min) = if args.source.output.json { (DEEPEST, 0.0) } else { (12, 1.0) };
-    let (depth, min) = (args.depth.unwrap_or(depth), args.min.unwrap_or(min));
-    let least = (tree.root().bytes as f64 * min / 100.0) as u64;
-    let printer = Printer { snapshot: subject.snapshot(), tree: &tree, least, depth: depth.min(DEEPEST) };
-    if args.source.output.json {
-        let report = Report {
-            schema: "vramscope/tree/1",
-            device: subject.replay().device().0,
-            event: weighed.at.and_then(vramscope_analysis::Moment::event).map(|event| event.0),
-            unit: if weighed.at.is_some() { "bytes" } else { "bytes*events" },
-            inverted: args.invert,
-            root: printer.json(0, 0),
-        };
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;
-    let events = subject.snapshot().events(subject.replay().device());
-    match weighed.at {
-        Some(at) => {
-            writeln!(out, "device {}, {}", subject.replay().device(), text::when(events, at.event()))?;
+    let spec = args.weigh.moment.spec();
+    answer(&args.source, Some(&spec), out, |subject, at, out| {
+        let weighed = subject.weights(&args.weigh, at);
+        let direction = if args.invert { Direction::Inverted } else { Direction::TopDown };
+        let tree =
+            CallTree::new(subject.snapshot(), &weighed.weights, direction, |frame| subject.shows(frame));
+        let (depth, min) = if args.source.output.json { (DEEPEST, 0.0) } else { (12, 1.0) };
+        let (depth, min) = (args.depth.unwrap_or(depth), args.min.unwrap_or(min));
+        let least = (tree.root().bytes as f64 * min / 100.0) as u64;
+        let depth = depth.min(DEEPEST);
+        let printer =
+            Printer { snapshot: subject.snapshot(), tree: &tree, least, depth, inverted: args.invert };
+        if args.source.output.json {
+            let report = Report {
+                schema: "vramscope/tree/1",
+                device: subject.replay().device().0,
+                event: weighed.at.and_then(Moment::event).map(|event| event.0),
+                unit: if weighed.at.is_some() { "bytes" } else { "bytes*events" },
+                inverted: args.invert,
+                root: printer.json(0, 0),
+            };
+            return Ok(serde_json::to_writer(out, &report)?);
         }
-        None => {
-            let (from, to) = subject.range();
-            let lived = "bytes times events lived";
-            writeln!(out, "device {}, {lived}, moments {} to {}", subject.replay().device(), from.0, to.0)?;
+        match weighed.at {
+            Some(at) => subject.print_moment(at, out)?,
+            None => {
+                let (from, to) = subject.range();
+                let (from, to) =
+                    (text::event(from.event(), "the start"), text::event(to.event(), "the start"));
+                subject
+                    .print_heading(&format!("bytes times events lived, from {from} to event {to}"), out)?;
+            }
         }
-    }
-    if let Some(verdict) = subject.verdict() {
-        writeln!(out, "  {verdict}")?;
-    }
-    let unit = if weighed.at.is_some() { "bytes" } else { "B×events" };
-    writeln!(out, "\n  {unit:>10}  {:>6}  {:>7}", "share", "count")?;
-    printer.print(0, 0, out)?;
-    Ok(ExitCode::SUCCESS)
+        let unit = if weighed.at.is_some() { "bytes" } else { "B×events" };
+        writeln!(out, "\n  {unit:>10}  {:>6}  {:>7}", "share", "count")?;
+        Ok(printer.print(0, 0, out)?)
+    })
 }
 
 /// The tree of a live set as text, with the usual depth.
@@ -62,7 +59,7 @@ pub(crate) fn print_live(subject: &Subject, weights: &[Weight], out: &mut dyn Wr
     let tree = CallTree::new(subject.snapshot(), weights, Direction::TopDown, |frame| subject.shows(frame));
     let least = tree.root().bytes / 100;
     writeln!(out, "  {:>10}  {:>6}  {:>7}", "bytes", "share", "count")?;
-    Printer { snapshot: subject.snapshot(), tree: &tree, least, depth: 12 }.print(0, 0, out)
+    Printer { snapshot: subject.snapshot(), tree: &tree, least, depth: 12, inverted: false }.print(0, 0, out)
 }
 
 #[derive(Serialize)]
@@ -92,6 +89,7 @@ struct Printer<'a> {
     tree: &'a CallTree,
     least: u64,
     depth: usize,
+    inverted: bool,
 }
 
 impl Printer<'_> {
@@ -102,9 +100,7 @@ impl Printer<'_> {
                 let frame = self.snapshot.stacks.frame(frame);
                 (self.snapshot.text(frame.name), self.snapshot.text(frame.file), frame.line)
             }
-            Place::Root => ("all", "", 0),
-            Place::NoStack => ("no stack recorded", "", 0),
-            Place::NoFrame => ("no frame", "", 0),
+            other => (other.words_in(self.snapshot).unwrap_or_default(), "", 0),
         };
         let shown = if depth < self.depth { self.shown(node) } else { &[] };
         NodeJson {
@@ -168,14 +164,16 @@ impl Printer<'_> {
         let count = count.map(text::count).unwrap_or_default();
         let indent = "  ".repeat(depth);
         let room = text::columns().saturating_sub(32 + indent.len()).max(16);
-        let shown = text::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
-        writeln!(out, "  {shown:>10}  {share:>5.1}%  {count:>7}  {indent}{}", text::fit_end(name, room))
+        let shown = text::size(bytes);
+        // Inverted, the innermost frame comes first in a chain: the outer end goes.
+        let name = if self.inverted { text::fit(name, room) } else { text::fit_end(name, room) };
+        writeln!(out, "  {shown:>10}  {share:>5.1}%  {count:>7}  {indent}{name}")
     }
 
     fn name(&self, place: Place) -> String {
         match place {
             Place::Frame(frame) => text::frame(self.snapshot, self.snapshot.stacks.frame(frame)),
-            other => other.words(self.snapshot.has).unwrap_or_default().to_owned(),
+            other => other.words_in(self.snapshot).unwrap_or_default().to_owned(),
         }
     }
 }

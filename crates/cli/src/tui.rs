@@ -9,8 +9,7 @@ use clap::{Args as ClapArgs, CommandFactory, ValueEnum};
 use vramscope_files::find;
 use vramscope_tui::{Colors, Ground, Options, Theme};
 
-use crate::args::{Args, CacheArgs, OutputArgs, Sources, SummaryArgs};
-use crate::filter::FilterArgs;
+use crate::args::{Args, CacheArgs, FilterArgs, OutputArgs, Sources, SummaryArgs};
 use crate::shapes::ModelArgs;
 use crate::style::ColorChoice;
 use crate::summary;
@@ -92,7 +91,7 @@ fn is_terminal() -> bool {
 
 pub(crate) fn run(args: &TuiArgs, color: ColorChoice) -> anyhow::Result<ExitCode> {
     ensure!(!args.paths.is_empty(), "name a snapshot: vramscope tui PATH");
-    ensure!(is_terminal(), "this is no terminal; `vramscope summary` prints what a snapshot says");
+    ensure!(is_terminal(), "not a terminal; vramscope summary prints the same numbers");
     let (inputs, errors) = find(&args.paths);
     if let (true, Some(error)) = (inputs.is_empty(), errors.into_iter().next()) {
         return Err(error.into());

@@ -13,7 +13,7 @@ use crate::serve::{self, ServeArgs};
 use crate::shapes::ModelArgs;
 use crate::text;
 
-/// A window with every view: timeline, segments, flame graph, lifetimes, tables, comparison
+/// A window with every view: timeline, segments, flame graph, tables, comparison
 ///
 /// Without a path, the window shows where to drop files. Where there is no display, it serves the same viewer
 /// to a browser, as `vramscope serve` does.

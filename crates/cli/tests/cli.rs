@@ -128,22 +128,26 @@ fn text_is_for_people() {
     let printed = text(&output.stdout);
     assert!(printed.contains("11 823 events"), "{printed}");
     assert!(printed.contains("exact: complete from the first allocation on"), "{printed}");
-    assert!(printed.contains("peak        3.99 GiB    3.99 GiB    3.99 GiB    4.17 GiB"), "{printed}");
+    assert!(printed.contains("peak   3.99 GiB   3.99 GiB  3.99 GiB  4.17 GiB"), "{printed}");
     assert!(
         printed.contains(
             "!! out of memory at event 11 822: 32.0 MiB asked; a limit kept it from the 135 GiB free"
         ),
         "{printed}"
     );
-    assert!(printed.contains("31.6%       15  modeling_llama.py:175 forward"), "what filled it: {printed}");
+    assert!(printed.contains("31.6%     15  modeling_llama.py:175 forward"), "what filled it: {printed}");
+    assert!(printed.contains("requested by modeling_llama.py:67 forward"), "who asked: {printed}");
     assert!(printed.contains("185 MiB were free in holes, the largest 12.0 MiB too small"), "{printed}");
     assert!(printed.lines().all(|line| !line.ends_with(' ')), "no trailing spaces: {printed}");
 
     let output = vramscope(&["at", &recording("oom.pickle.xz"), "--oom", "--limit", "1"]);
     let printed = text(&output.stdout);
-    assert!(printed.contains("179 live allocations, the 1 largest:"), "{printed}");
-    assert!(printed.contains("86.0 MiB   2.1%"), "{printed}");
-    assert!(printed.contains("178 more"), "{printed}");
+    // Ten tensors of 86 MiB are one row; 169 allocations in 32 groups are left.
+    assert!(
+        printed.contains("860 MiB  21.1%     10  11 313 …  modeling_llama.py:175 forward  (86.0 MiB each)"),
+        "{printed}"
+    );
+    assert!(printed.contains("3.15 GiB  78.9%    169            32 more"), "{printed}");
 }
 
 #[test]
@@ -211,11 +215,11 @@ fn moments_that_do_not_exist() {
     let error = failure(&["at", &path, "--event", "53"]);
     assert!(error.contains("there is no event 53: the trace has events 0 to 52"), "{error}");
     let error = failure(&["at", &path, "--oom"]);
-    assert!(error.contains("memory never ran out in this snapshot. Try --peak"), "{error}");
+    assert!(error.contains("memory never ran out in this recording. Try peak"), "{error}");
     let error = failure(&["at", &path, "--end", "--device", "3"]);
-    assert!(error.contains("there is no device 3; the snapshot has: 0"), "{error}");
-    let error = failure(&["at", &path]);
-    assert!(error.contains("required"), "{error}");
+    assert!(error.contains("there is no cuda:3 in this file; it has: cuda:0"), "{error}");
+    // Without a moment the peak is meant.
+    assert_eq!(json(&["at", &path]), json(&["at", &path, "--peak"]));
     let error = failure(&["at", recordings().to_str().unwrap(), "--end"]);
     assert!(error.contains("snapshots; name one of them"), "{error}");
 }
@@ -239,7 +243,7 @@ fn summary_says_what_looks_wrong() {
         |name: &str| text(&vramscope(&["summary", &recording(&format!("{name}.pickle.xz"))]).stdout);
     let leak = summary("leak_graph");
     assert!(
-        leak.contains("!! an autograd graph is kept: memory grows by 123 MiB with each \"## optimizer ##\""),
+        leak.contains("!! an autograd graph is kept: memory grows by 123 MiB with each \"optimizer\""),
         "{leak}"
     );
     assert!(leak.contains("through capture.py:79 train"), "the line of the script: {leak}");
@@ -314,14 +318,10 @@ fn tree_and_top_add_up_to_the_counter() {
         }
         for of in ["lines", "stacks", "allocations"] {
             let top = json(&["top", &path, "--of", of, "--limit", "7"]);
-            assert_eq!(top["total"]["at_peak"], peak, "{name} {of}");
+            assert_eq!(top["total"]["live"], peak, "{name} {of}");
             let shown: u64 =
-                top["rows"].as_array().unwrap().iter().map(|row| row["at_peak"].as_u64().unwrap()).sum();
-            assert_eq!(
-                shown + top["rest"]["at_peak"].as_u64().unwrap(),
-                peak.as_u64().unwrap(),
-                "{name} {of}"
-            );
+                top["rows"].as_array().unwrap().iter().map(|row| row["live"].as_u64().unwrap()).sum();
+            assert_eq!(shown + top["rest"]["live"].as_u64().unwrap(), peak.as_u64().unwrap(), "{name} {of}");
         }
         let folded = vramscope(&["flame", &path, "--format", "folded"]);
         let bytes = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
@@ -341,9 +341,14 @@ fn filters_restrict_what_is_shown_and_moments_have_names() {
     let third = json(&["at", &path, "--in", "backward", "--nth", "3", "--limit", "0"]);
     assert!(second["event"].as_u64() < third["event"].as_u64());
     let error = failure(&["tree", &path, "--at", "in:sideways"]);
-    assert!(error.contains("there is no annotation \"sideways\"; there are: "), "{error}");
-    let error = failure(&["tree", &path, "--at", "yesterday"]);
-    assert!(error.contains("not a moment"), "{error}");
+    assert!(
+        error.contains("there is no phase 'sideways'; there are: backward, forward, optimizer"),
+        "{error}"
+    );
+    let error = failure(&["tree", &path, "--at", "peak:yesterday"]);
+    assert!(error.contains("'peak:yesterday' is not a moment"), "{error}");
+    // The in: may be left out, and every verb takes the same words.
+    assert_eq!(json(&["tree", &path, "--at", "backward#2"]), json(&["tree", &path, "--in", "backward#2"]));
 
     let pool = json(&["at", &recording("mempool.pickle.xz"), "--end", "--pool", "0,1"]);
     assert!(pool["live"].as_array().unwrap().iter().all(|live| live["pool"] == serde_json::json!([0, 1])));
@@ -409,7 +414,14 @@ fn diff_says_what_grew_and_can_fail() {
     assert!(text(&grown.stdout).contains("B requests 552 MiB more"), "{}", text(&grown.stdout));
     let complaint = text(&grown.stderr);
     assert!(complaint.contains("peak+5%: peak requested is 994 MiB, was 442 MiB"), "{complaint}");
-    assert!(complaint.contains("modeling_llama.py:175 forward"), "which line is to blame: {complaint}");
+    assert!(
+        complaint.contains("the largest part: loss_utils.py:40"),
+        "160 of 552 MiB is not most: {complaint}"
+    );
+    // Each line once, with all that it holds.
+    let report = json(&["diff", &llama, &leak]);
+    let lines: Vec<_> = report["changes"].as_array().unwrap().iter().map(|change| &change["stack"]).collect();
+    assert!(lines.iter().enumerate().all(|(n, line)| !lines[..n].contains(line)), "{lines:?}");
     assert!(!complaint.contains("end+10GiB"), "the other limit holds: {complaint}");
 
     // Two moments of one file: the changes add up to the change of the counter.
@@ -519,10 +531,7 @@ fn exported_tables_agree_with_the_summary() {
     let highest =
         entries.iter().filter(|entry| entry["ph"] == "C").map(|entry| entry["args"]["requested"].as_i64());
     assert_eq!(highest.max().unwrap(), device["peak"]["requested"]["bytes"].as_i64());
-    assert_eq!(
-        entries.iter().filter(|entry| entry["ph"] == "X" && entry["name"] == "## forward ##").count(),
-        3
-    );
+    assert_eq!(entries.iter().filter(|entry| entry["ph"] == "X" && entry["name"] == "forward").count(), 3);
 }
 
 #[test]
@@ -532,7 +541,7 @@ fn units_and_colors_are_chosen_once_for_all() {
     assert!(!printed(&[]).contains('\x1b'), "no colors off a terminal");
     assert!(printed(&["--color", "always"]).contains("\x1b[32mexact"));
     assert!(printed(&["--units", "decimal"]).contains("4.28 GB"));
-    assert!(printed(&["--units", "bytes"]).contains("4279452896 B"));
+    assert!(printed(&["--units", "bytes"]).contains("4 279 452 896 B"));
     let tree = text(&vramscope(&["at", &path, "--oom", "--tree"]).stdout);
     assert!(tree.contains("3.99 GiB  100.0%      179  all"), "{tree}");
 }
@@ -554,7 +563,7 @@ fn pools_add_up_to_what_is_reserved() {
         (&[1, 0].into(), &"by address".into(), &3.into())
     );
     let text = text(&vramscope(&["pools", &path, "--pool", "3,0", "--at", "end"]).stdout);
-    assert!(text.contains("28.0 MiB in private pools") && !text.contains("(1, 0)"), "{text}");
+    assert!(text.contains("28.0 MiB of it in private pools") && !text.contains("(1, 0)"), "{text}");
 }
 
 #[test]
@@ -638,4 +647,100 @@ fn what_is_not_in_a_file_is_not_zero() {
         let error = text(&output.stderr);
         assert!(error.contains("are not in this file (xz, Kineto trace)"), "{verb}: {error}");
     }
+}
+
+/// Two devices: memory runs out on the first, the second has the longer trace and allocates more.
+fn two_devices(folder: &tempfile::TempDir) -> String {
+    let frames = r#""frames": [{"name": "step", "filename": "train.py", "line": 7}]"#;
+    let first = format!(
+        r#"{{"action": "segment_alloc", "addr": 4096, "size": 2097152, "stream": 0, {frames}}},
+           {{"action": "alloc", "addr": 4096, "size": 1048576, "stream": 0, {frames}}},
+           {{"action": "oom", "addr": 1024, "size": 8388608, "stream": 0, "device_free": 1024, {frames}}}"#
+    );
+    let second: Vec<_> = (0..4)
+        .flat_map(|n| {
+            let addr = 1_u64 << (30 + n);
+            [
+                format!(r#"{{"action": "segment_alloc", "addr": {addr}, "size": 20971520, "stream": 0, {frames}}}"#),
+                format!(r#"{{"action": "alloc", "addr": {addr}, "size": 16777216, "stream": 0, {frames}}}"#),
+            ]
+        })
+        .collect();
+    let segment = |device: u32, addr: u64, total: u64, used: u64| {
+        let free = total - used;
+        format!(
+            r#"{{"device": {device}, "address": {addr}, "total_size": {total}, "allocated_size": {used},
+                "active_size": {used}, "requested_size": {used}, "stream": 0, "segment_type": "large", "blocks": [
+                {{"address": {addr}, "size": {used}, "requested_size": {used}, "state": "active_allocated", "frames": []}},
+                {{"address": {}, "size": {free}, "requested_size": 0, "state": "inactive", "frames": []}}]}}"#,
+            addr + used
+        )
+    };
+    let mut segments = vec![segment(0, 4096, 2 << 20, 1 << 20)];
+    segments.extend((0..4).map(|n| segment(1, 1 << (30 + n), 20 << 20, 16 << 20)));
+    let (segments, second) = (segments.join(","), second.join(","));
+    let text = format!(r#"{{"segments": [{segments}], "device_traces": [[{first}], [{second}]]}}"#);
+    file(folder, "two.json", text.as_bytes())
+}
+
+#[test]
+fn no_device_is_hidden_by_one_with_a_longer_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = two_devices(&folder);
+    // The error is found, wherever it is.
+    let output = vramscope(&["insights", &path, "--fail-on", "high"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("requested by train.py:7 step"), "{}", text(&output.stdout));
+    let at = json(&["at", &path, "--oom"]);
+    assert_eq!(
+        (&at["device"], &at["requested"]),
+        (&0.into(), &1_048_576.into()),
+        "only there memory ran out"
+    );
+    // Of both devices where both have the moment, of one where it is named.
+    let both = json(&["at", &path]);
+    assert_eq!(both["schema"], "vramscope/devices/1");
+    let requested: Vec<_> =
+        both["devices"].as_array().unwrap().iter().map(|at| at["requested"].as_u64().unwrap()).collect();
+    assert_eq!(requested, [1 << 20, 4 * (16 << 20)]);
+    assert_eq!(json(&["at", &path, "--device", "cuda:1"])["requested"], 4 * (16 << 20));
+    let ranks = json(&["ranks", &path]);
+    let ooms: Vec<_> = ranks["ranks"].as_array().unwrap().iter().map(|rank| rank["oom"].as_u64()).collect();
+    assert_eq!(ooms, [Some(1), Some(0)]);
+    // Pictures of one device ask for it.
+    assert!(failure(&["flame", &path]).contains("the file has cuda:0, cuda:1: name one with --device"));
+}
+
+#[test]
+fn bounds_decide_what_the_peak_is() {
+    let path = recording("oom.pickle.xz");
+    let bounds = ["--since", "in:forward#2:start", "--until", "in:forward#2:end"];
+    let summary = json(&[&["summary", &path][..], &bounds].concat());
+    let peak = &summary["files"][0]["devices"][0]["peak"]["requested"];
+    for verb in ["at", "tree", "top", "categories"] {
+        let report = json(&[&[verb, &path][..], &bounds].concat());
+        assert_eq!(report["event"], peak["event"], "{verb}");
+    }
+}
+
+#[test]
+fn a_filter_that_matches_nothing_says_so() {
+    let path = recording("oom.pickle.xz");
+    for verb in ["summary", "at", "top", "tree", "categories"] {
+        let output = vramscope(&[verb, &path, "--stack", "no_such_function"]);
+        let printed = text(&output.stdout);
+        assert!(
+            printed.contains("no match: the filters leave none of 4 006 allocations"),
+            "{verb}: {printed}"
+        );
+    }
+}
+
+#[test]
+fn frames_that_are_passed_over_do_not_swallow_your_line() {
+    let path = recording("oom.pickle.xz");
+    let output = vramscope(&["at", &path, "--ignore-frames", "site-packages"]);
+    let printed = text(&output.stdout);
+    assert!(!printed.contains("modeling_llama.py"), "{printed}");
+    assert!(printed.contains("capture.py:"), "the script's own line: {printed}");
 }

@@ -236,8 +236,9 @@ impl Device {
         let begun = self.spans.partition_point(|span| span.from <= at);
         let open =
             self.spans[..begun].iter().filter(|span| span.from <= at && at <= span.to && span.from < span.to);
-        let mut names: Vec<_> =
-            open.map(|span| (span.depth, vramscope_format::phase(snapshot.text(span.name)).to_owned())).collect();
+        let mut names: Vec<_> = open
+            .map(|span| (span.depth, vramscope_format::phase(snapshot.text(span.name)).to_owned()))
+            .collect();
         names.sort_by_key(|(depth, _)| *depth);
         names.into_iter().map(|(_, name)| name).collect()
     }

@@ -1,9 +1,9 @@
 //! A device at first sight, and a moment at a glance.
 
-use vramscope_format::{count, percent, phase, seconds, size, words};
 use vramscope_analysis::{
     Amount, Capacity, Counter, Finding, Moment, RankDigest, Status, compare_ranks, gap,
 };
+use vramscope_format::{count, percent, phase, seconds, size, words};
 use vramscope_snapshot::{Action, PoolId};
 
 use crate::answers::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary, Told};

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn decimal_units_and_plain_bytes() {
-        let cases = [(999, "999 B"), (1000, "1.00 kB"), (3_446_711_910, "3.45 GB"), (-20_000_000, "-20.0 MB")];
+        let cases =
+            [(999, "999 B"), (1000, "1.00 kB"), (3_446_711_910, "3.45 GB"), (-20_000_000, "-20.0 MB")];
         for (n, expected) in cases {
             assert_eq!(Units::Decimal.bytes(n), expected);
         }

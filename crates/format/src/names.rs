@@ -27,8 +27,9 @@ pub fn device(number: i32, name: Option<&str>) -> String {
 
 /// The name of an annotation without the marks around it: `## forward ##` is `forward`.
 pub fn phase(name: &str) -> &str {
+    let is_marked = name.starts_with('#') && name.ends_with('#');
     let bare = name.trim_matches('#').trim();
-    if bare.is_empty() { name } else { bare }
+    if bare.is_empty() || !is_marked { name } else { bare }
 }
 
 /// An identifier of the JSON output as words: `out_of_memory` is `out of memory`.
@@ -49,7 +50,10 @@ mod tests {
 
     #[test]
     fn devices_and_phases() {
-        assert_eq!([device(1, None), device(-1, None), device(0, Some("NPU 0"))], ["cuda:1", "host", "NPU 0"]);
-        assert_eq!(["## forward ##", "step", "##"].map(phase), ["forward", "step", "##"]);
+        assert_eq!(
+            [device(1, None), device(-1, None), device(0, Some("NPU 0"))],
+            ["cuda:1", "host", "NPU 0"]
+        );
+        assert_eq!(["## forward ##", "step#2", "##"].map(phase), ["forward", "step#2", "##"]);
     }
 }

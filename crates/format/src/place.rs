@@ -1,11 +1,33 @@
 //! Lines of a program.
 
-use crate::width::{fit_end, fit_middle, width};
+use crate::width::{fit, fit_middle, width};
 
 /// A frame in one line: the file without its folders, the line and the function, `train.py:88 forward`.
 pub fn place(file: &str, line: u32, name: &str) -> String {
-    let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    let (file, name) = (file.rsplit(['/', '\\']).next().unwrap_or(file), function(name));
     if line == 0 { name.to_owned() } else { format!("{file}:{line} {name}") }
+}
+
+/// A function without its parameters: `at::_ops::mm::call(at::Tensor const&, …)` is `at::_ops::mm::call`.
+fn function(name: &str) -> &str {
+    let end = name.strip_suffix(" const").unwrap_or(name);
+    if !end.ends_with(')') || !end.contains("::") {
+        return name;
+    }
+    let mut depth = 0_usize;
+    for (at, c) in end.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' => depth = depth.saturating_sub(1),
+            _ => continue,
+        }
+        if depth == 0 {
+            let bare = end.get(..at).unwrap_or_default();
+            // `operator()` is a name, and `(anonymous namespace)` alone says nothing.
+            return if bare.is_empty() || bare.ends_with("operator") { name } else { bare };
+        }
+    }
+    name
 }
 
 /// A frame with its whole path. Regular expressions are matched against this.
@@ -20,11 +42,11 @@ pub fn elide_place(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let Some((file, name)) = text.split_once(' ').filter(|(file, _)| line_at(file).is_some()) else {
-        return fit_end(text, columns);
+        return fit(text, columns);
     };
     let room = columns.saturating_sub(width(file) + 1);
     if room >= 4 {
-        return format!("{file} {}", crate::width::fit(name, room));
+        return format!("{file} {}", fit(name, room));
     }
     let tail = line_at(file).map_or(0, |at| width(file.get(at..).unwrap_or_default()));
     fit_middle(file, tail, columns)
@@ -46,6 +68,9 @@ mod tests {
         assert_eq!(place("/a/b/train.py", 88, "forward"), "train.py:88 forward");
         assert_eq!(place("C:\\x\\train.py", 88, "forward"), "train.py:88 forward");
         assert_eq!(place("", 0, "aten::mm"), "aten::mm");
+        assert_eq!(place("x.cpp", 7, "at::mm(at::Tensor const&, f(int))"), "x.cpp:7 at::mm");
+        assert_eq!(place("x.cpp", 7, "a::b::operator()"), "x.cpp:7 a::b::operator()");
+        assert_eq!(place("x.py", 7, "<lambda>"), "x.py:7 <lambda>");
     }
 
     #[test]
@@ -54,6 +79,6 @@ mod tests {
         assert_eq!(elide_place(place, 40), place);
         assert_eq!(elide_place(place, 27), "modeling_llama.py:175 forw…");
         assert_eq!(elide_place(place, 13), "modeling…:175");
-        assert_eq!(elide_place("(not recorded)", 6), "…rded)");
+        assert_eq!(elide_place("(before recording began)", 9), "(before …");
     }
 }

@@ -22,7 +22,8 @@ impl Live {
     pub(crate) fn new(subject: Subject<'_>, at: Moment, filter: &Filter) -> Self {
         let state = subject.replay().state(at);
         let snapshot = subject.snapshot();
-        let keep = |_: AllocIdx, allocation: &_| filter.is_empty() || filter.keeps(snapshot, &state, allocation);
+        let keep =
+            |_: AllocIdx, allocation: &_| filter.is_empty() || filter.keeps(snapshot, &state, allocation);
         let weights = live_weights(subject.replay(), &state, keep);
         let total = weights.iter().fold(Sum::default(), |sum, weight| Sum {
             bytes: sum.bytes.saturating_add(weight.bytes),

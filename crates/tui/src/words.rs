@@ -4,7 +4,8 @@ use vramscope_analysis::Line;
 use vramscope_snapshot::{Frame, Snapshot, StackId};
 
 pub(crate) use vramscope_format::{
-    bytes as signed, change, count, duration, fit, fit_end, plural, pool, printable, size as bytes, time, wrap,
+    bytes as signed, change, count, duration, fit, fit_end, plural, pool, printable, size as bytes, time,
+    wrap,
 };
 
 /// A part of a whole as a percentage of five characters.

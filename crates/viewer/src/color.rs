@@ -144,9 +144,7 @@ impl Coloring<'_> {
                 let most = (self.events.max(2) as f32).log2();
                 let lived = (0..5).map(|n| (n as f32 / 4.0, (2_f32.powf(most * n as f32 / 4.0)) as u64));
                 lived
-                    .map(|(share, n)| {
-                        (ramp(share), format!("{} events", vramscope_format::count(n)))
-                    })
+                    .map(|(share, n)| (ramp(share), format!("{} events", vramscope_format::count(n))))
                     .collect()
             }
             ColorBy::Pool => numbered(summary.pools.iter().skip(1).cloned().collect()),

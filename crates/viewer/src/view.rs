@@ -156,9 +156,7 @@ fn is_whole(x: f64) -> bool {
 /// Ticks of event numbers.
 pub(crate) fn event_ticks(range: (f64, f64), most: usize) -> Vec<Tick> {
     let step = round_step((range.1 - range.0) / most.max(1) as f64, 10.0, &[1.0, 2.0, 5.0]).max(1.0);
-    ticks(range, step)
-        .map(|at| Tick { at, text: vramscope_format::count(at.max(0.0) as u64) })
-        .collect()
+    ticks(range, step).map(|at| Tick { at, text: vramscope_format::count(at.max(0.0) as u64) }).collect()
 }
 
 /// Ticks of time since the first event.

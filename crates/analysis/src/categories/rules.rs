@@ -191,7 +191,7 @@ mod tests {
         assert!(error("[[rule]]\nstack = \"x\"\n").starts_with("line 1: missing field `category`"));
         assert!(
             error("[[rule]]\ncategory = \"a\"\nmin_size = \"2 parsecs\"\n")
-                .starts_with("line 3: unknown unit")
+                .starts_with("line 3: '2 parsecs' is not a valid size")
         );
         assert!(
             error("[[rule]]\ncategory = \"a\"\nlifetime = \"long\"\n").starts_with("line 3: \"long\" is no")

@@ -17,8 +17,8 @@ use crate::compare::by_line;
 use crate::frames::user_frame;
 use crate::pins::{largest_fit, pinned};
 use crate::replay::Oom;
-use vramscope_format::count;
 use crate::weights::live_weights;
+use vramscope_format::count;
 
 /// Why an allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -126,7 +126,9 @@ pub fn parse_stream(text: &str) -> Result<u64, String> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| format!("'{text}' is not a stream: a handle such as 0 or 0x7f3a10; 0 is the default stream"))
+    parsed.map_err(|_| {
+        format!("'{text}' is not a stream: a handle such as 0 or 0x7f3a10; 0 is the default stream")
+    })
 }
 
 fn category(snapshot: &Snapshot, replay: &Replay, name: &str) -> Result<(Categories, usize), QueryError> {
@@ -202,7 +204,12 @@ impl Selection {
     }
 
     /// A moment of this trace, where "peak" means the highest within the part that counts.
-    pub fn moment(&self, spec: &MomentSpec, snapshot: &Snapshot, replay: &Replay) -> Result<Moment, QueryError> {
+    pub fn moment(
+        &self,
+        spec: &MomentSpec,
+        snapshot: &Snapshot,
+        replay: &Replay,
+    ) -> Result<Moment, QueryError> {
         spec.resolve(snapshot, replay, self.bounds())
     }
 
@@ -220,7 +227,9 @@ impl Selection {
         if !self.leaves_out_allocations() {
             return self.peak(replay, Counter::Requested);
         }
-        peak_of(replay, self.range.0, self.range.1, |index, allocation| self.keeps(snapshot, index, allocation))
+        peak_of(replay, self.range.0, self.range.1, |index, allocation| {
+            self.keeps(snapshot, index, allocation)
+        })
     }
 
     /// What each stack holds at a moment, of what counts.
@@ -229,7 +238,8 @@ impl Selection {
     }
 
     fn keeps_size(&self, size: u64) -> bool {
-        self.filter.min_size.is_none_or(|min| size >= min) && self.filter.max_size.is_none_or(|max| size <= max)
+        self.filter.min_size.is_none_or(|min| size >= min)
+            && self.filter.max_size.is_none_or(|max| size <= max)
     }
 
     fn keeps_stack(&self, stack: StackId) -> bool {
@@ -255,8 +265,7 @@ impl Selection {
     }
 
     fn pool_of(&self, index: AllocIdx) -> Option<Pool> {
-        let pools = self.pools.as_ref()?;
-        pools.envelopes().get(pools.envelope_of(index)?)?.pool
+        self.pools.as_ref()?.pool_of(index)
     }
 
     /// Whether an event counts, apart from its time. An event whose pool was not recorded has that of its allocation

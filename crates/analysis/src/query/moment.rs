@@ -131,7 +131,9 @@ impl MomentSpec {
             Self::Start => from,
             Self::End => to,
             Self::Event(event) => match replay.events() {
-                0 => return error(format!("there is no event {event}: the snapshot has no history. Try end")),
+                0 => {
+                    return error(format!("there is no event {event}: the snapshot has no history. Try end"));
+                }
                 count if *event as usize >= count => {
                     let last = vramscope_format::count(count as u64 - 1);
                     return error(format!("there is no event {event}: the trace has events 0 to {last}"));
@@ -196,7 +198,9 @@ fn find_span(
     let all = spans(snapshot, replay.device());
     // A name that has a number of its own, as the profiler's steps have, is meant before the Kth of a name.
     let numbered = nth.map(|nth| format!("{name}#{nth}"));
-    if let Some(span) = numbered.and_then(|name| all.iter().find(|span| phase(snapshot.text(span.name)) == name)) {
+    if let Some(span) =
+        numbered.and_then(|name| all.iter().find(|span| phase(snapshot.text(span.name)) == name))
+    {
         return Ok(*span);
     }
     let title = |span: &Span| phase_name(snapshot.text(span.name));
@@ -230,8 +234,12 @@ fn find_span(
             return error(format!("there is no phase '{name}'; there are: {}", list(shown)));
         }
         (None, several, all) => {
-            let several: Vec<&str> = if several.is_empty() { all } else { several }.iter().map(|n| **n).collect();
-            return error(format!("several phases match '{name}'; write one of them whole: {}", list(&several)));
+            let several: Vec<&str> =
+                if several.is_empty() { all } else { several }.iter().map(|n| **n).collect();
+            return error(format!(
+                "several phases match '{name}'; write one of them whole: {}",
+                list(&several)
+            ));
         }
     };
     let named: Vec<_> = all.iter().filter(|span| title(span) == found).copied().collect();

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::bail;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, UInt32Type, UInt64Type};
+use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, SchemaRef};
@@ -72,6 +72,7 @@ fn cell(column: &dyn Array, row: usize) -> Value {
         return Value::Null;
     }
     match column.data_type() {
+        DataType::Int32 => column.as_primitive::<Int32Type>().value(row).into(),
         DataType::UInt32 => column.as_primitive::<UInt32Type>().value(row).into(),
         DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).into(),
         DataType::Int64 => column.as_primitive::<Int64Type>().value(row).into(),
@@ -85,10 +86,7 @@ fn cell(column: &dyn Array, row: usize) -> Value {
 fn csv(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) if text.contains([',', '"', '\n', '\r']) => {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        }
-        Value::String(text) => text.clone(),
+        Value::String(text) => vramscope_format::csv(text),
         other => other.to_string(),
     }
 }

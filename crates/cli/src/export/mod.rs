@@ -10,20 +10,20 @@ use std::process::ExitCode;
 use anyhow::bail;
 
 use crate::args::{ExportArgs, ExportFormat};
-use crate::filter::Subject;
 use crate::output;
+use crate::subject::open_path;
 
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let binary = matches!(args.format, ExportFormat::Arrow | ExportFormat::Parquet);
     if binary && args.file.output_file.is_none() && std::io::stdout().is_terminal() {
         bail!("this format is not for a terminal; name a file with -o");
     }
-    let subject = Subject::open_path(&args.path, &args.filter, &args.cache)?;
-    output::write_to(&args.file, out, |out| {
+    let subjects = open_path(&args.path, &args.filter, &args.cache)?;
+    output::write_to(&args.file, &[&args.path], out, |out| {
         if args.format == ExportFormat::Perfetto {
-            return perfetto::write(&subject, out);
+            return perfetto::write(&subjects, out);
         }
-        let (schema, batches) = tables::table(&subject, args.table);
+        let (schema, batches) = tables::table(&subjects, args.table);
         formats::write(args.format, &schema, batches, out)
     })?;
     Ok(ExitCode::SUCCESS)

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
 use arrow_schema::{Field, Schema, SchemaRef};
+use vramscope_analysis::pools::Pools;
 use vramscope_analysis::{Allocation, Moment, spans, user_frame};
 use vramscope_snapshot::{Action, EventIdx, Frame, FrameId, Pool, Snapshot, StackId};
 
 use crate::args::Table;
-use crate::filter::Subject;
+use crate::subject::Subject;
 
 /// Rows of a batch: enough to be quick, few enough to stream.
 const ROWS: usize = 1 << 14;
@@ -16,14 +19,18 @@ const ROWS: usize = 1 << 14;
 type Columns = Vec<(&'static str, ArrayRef)>;
 
 /// A table's schema, and its rows in batches.
-pub(super) fn table(subject: &Subject, table: Table) -> (SchemaRef, impl Iterator<Item = RecordBatch> + '_) {
+pub(super) fn table(
+    subjects: &[Subject],
+    table: Table,
+) -> (SchemaRef, impl Iterator<Item = RecordBatch> + '_) {
+    let shared = subjects.first().map(Subject::snapshot);
     let batches: Box<dyn Iterator<Item = Columns> + '_> = match table {
-        Table::Allocations => Box::new(allocations(subject)),
-        Table::Events => Box::new(events(subject)),
-        Table::Stacks => Box::new(stacks(subject.snapshot())),
-        Table::Frames => Box::new(frames(subject.snapshot())),
-        Table::Segments => Box::new(segments(subject)),
-        Table::Annotations => Box::new(annotations(subject)),
+        Table::Allocations => Box::new(each_device(subjects, allocations)),
+        Table::Events => Box::new(each_device(subjects, events)),
+        Table::Stacks => Box::new(shared.into_iter().flat_map(stacks)),
+        Table::Frames => Box::new(shared.into_iter().flat_map(frames)),
+        Table::Segments => Box::new(each_device(subjects, segments)),
+        Table::Annotations => Box::new(each_device(subjects, annotations)),
     };
     let mut batches = batches.peekable();
     let fields = |columns: &Columns| {
@@ -39,6 +46,22 @@ pub(super) fn table(subject: &Subject, table: Table) -> (SchemaRef, impl Iterato
         RecordBatch::try_new(batch_schema.clone(), arrays).ok()
     });
     (schema, batches)
+}
+
+/// The rows of every device, with a column that says which.
+fn each_device<'a, I: Iterator<Item = Columns> + 'a>(
+    subjects: &'a [Subject],
+    rows: fn(&'a Subject) -> I,
+) -> impl Iterator<Item = Columns> + 'a {
+    subjects.iter().flat_map(move |subject| {
+        let device = subject.replay().device().0;
+        rows(subject).map(move |mut columns| {
+            let rows = columns.first().map_or(0, |(_, array)| array.len());
+            columns
+                .push(("device", Arc::new(Int32Array::from_iter_values(std::iter::repeat_n(device, rows)))));
+            columns
+        })
+    })
 }
 
 /// Splits rows into batches, at least one.
@@ -98,8 +121,8 @@ fn lines(snapshot: &Snapshot, stacks: impl Iterator<Item = StackId>) -> [(&'stat
 
 fn allocations(subject: &Subject) -> impl Iterator<Item = Columns> + '_ {
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let end = replay.state(replay.end());
-    let all = replay.allocations().iter().filter(|(_, allocation)| subject.keeps(allocation, Some(&end)));
+    let of_pool = Pools::all(snapshot, replay);
+    let all = replay.allocations().iter().filter(|(index, allocation)| subject.keeps(*index, allocation));
     let time = move |moment: Moment| {
         let event = moment.event()?;
         snapshot.trace(replay.device())?.time_us(event.index())
@@ -107,7 +130,7 @@ fn allocations(subject: &Subject) -> impl Iterator<Item = Columns> + '_ {
     let event = |moment: Moment| moment.event().map(|event| event.0);
     in_batches(all.collect(), move |rows: &[(vramscope_analysis::AllocIdx, Allocation)]| {
         let each = || rows.iter().map(|(_, allocation)| allocation);
-        let pool: Vec<_> = each().map(|a| snapshot.pool(end.pool_of(a.addr, a.pool))).collect();
+        let pool: Vec<_> = rows.iter().map(|(index, _)| of_pool.pool_of(*index)).collect();
         let mut columns: Columns = vec![
             ("allocation", u32s(rows.iter().map(|(index, _)| index.0))),
             ("addr", u64s(each().map(|a| a.addr))),
@@ -139,8 +162,11 @@ fn events(subject: &Subject) -> impl Iterator<Item = Columns> + '_ {
         let first = from.0 as usize + batch * ROWS;
         let range = first..(first + ROWS).min(to.0 as usize).max(first);
         let after: Vec<_> = counters.by_ref().take(range.len()).collect();
-        let kept: Vec<_> =
-            range.clone().zip(after).filter(|(row, _)| subject.keeps_event(&events.get(*row))).collect();
+        let kept: Vec<_> = range
+            .clone()
+            .zip(after)
+            .filter(|(row, _)| subject.keeps_event(EventIdx::from_index(*row), &events.get(*row)))
+            .collect();
         let each = || kept.iter().map(|(row, _)| events.get(*row));
         let is_oom = |action| action == Action::Oom;
         let pool: Vec<_> = each().map(|event| snapshot.pool(event.pool)).collect();

@@ -11,16 +11,15 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use vramscope_format::bytes as bytes_text;
 use vramscope_engine::{Bytes, Request, Response, Session, Source};
+use vramscope_format::{bytes as bytes_text, html as escape};
 use vramscope_snapshot::ipc;
 
-use crate::args::{CacheArgs, FileArgs};
-use crate::filter::FilterArgs;
+use crate::args::{CacheArgs, FileArgs, FilterArgs};
 use crate::site::Site;
 use crate::{many, output, summary, text};
 
-/// One HTML file with everything in it: the viewer, the data, a summary and a picture
+/// One HTML file with everything in it: viewer, data, summary, picture
 ///
 /// It opens in any browser, from a disk, without a network and without vramscope.
 #[derive(Debug, ClapArgs)]
@@ -78,7 +77,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             let Some(Response::Summary(shown)) = session.answer(&Request::Summary(of), &|| true) else {
                 return None;
             };
-            let (peak, events) = (bytes_text(shown.peaks[0].0), text::plural(shown.events as usize, "event"));
+            let (peak, events) = (bytes_text(shown.peaks[0].0), text::plural(shown.events, "event"));
             let which = shown.name_of(Bytes::Requested);
             let caption = format!("{} · {which} bytes over {events}, {peak} at most", shown.device);
             Some((vramscope_viewer::poster(&session, of, PICTURE)?, caption))
@@ -87,7 +86,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         let summary = summary::File::new(opened, filter)?;
         Ok(Part { name, bytes, rank, role, data, pictures, summary })
     })?;
-    output::write_to(&args.file, out, |out| {
+    output::write_to(&args.file, &args.paths.iter().collect::<Vec<_>>(), out, |out| {
         let data = body(&read.values, &site)?;
         Ok(out.write_all(site.with(&data).as_bytes())?)
     })?;
@@ -123,9 +122,4 @@ fn body(parts: &[Part], site: &Site) -> anyhow::Result<String> {
         );
     }
     Ok(body)
-}
-
-/// Text between tags or in quotes.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

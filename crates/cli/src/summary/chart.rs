@@ -2,8 +2,8 @@
 
 use vramscope_analysis::{Counter, Moment};
 
-use crate::filter::Subject;
 use crate::style::{self, Role};
+use crate::subject::Subject;
 use crate::text::{self, EIGHTHS};
 
 const ROWS: usize = 6;
@@ -60,9 +60,11 @@ pub(super) fn chart(subject: &Subject, columns: usize) -> Option<Chart> {
             marks[column_of(at)] = '✗';
         }
     }
+    // The peak stands beside an error that lies in the same column.
     let peak = column_of(subject.peak(Counter::Requested).at);
-    if marks[peak] == ' ' {
-        marks[peak] = '▲';
+    let free = [Some(peak), peak.checked_sub(1), Some(peak + 1)];
+    if let Some(mark) = free.into_iter().flatten().find(|&at| marks.get(at) == Some(&' ')) {
+        marks[mark] = '▲';
     }
     let marks: String = marks.into_iter().collect();
     let marks = marks.trim_end();

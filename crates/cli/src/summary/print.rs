@@ -7,6 +7,7 @@ use vramscope_analysis::{Severity, Status};
 use super::report::{CountersJson, Device, File, PeakJson, Peaks, PhaseJson, RestJson};
 use crate::finding;
 use crate::style::{self, Role};
+use crate::table::Table;
 use crate::text;
 
 /// Findings that are shown; the others are counted.
@@ -17,9 +18,9 @@ impl File {
         write!(
             out,
             "{} · {} · {}",
-            style::paint(Role::Strong, &text::printable(&self.path)),
+            style::paint(Role::Strong, &text::path(std::path::Path::new(&self.path))),
             self.format,
-            finding::bytes(self.bytes)
+            text::size(self.bytes)
         )?;
         if let (Some(kind), Some(rank)) = (self.rank_kind, self.rank) {
             write!(out, " · {kind} {rank}")?;
@@ -54,10 +55,17 @@ impl Device {
         }
         writeln!(out, " · {}", text::plural(self.stacks, "stack"))?;
         let role = if self.verdict.kind == Status::Exact { Role::Fine } else { Role::Warning };
-        let verdict = text::sentence(self.verdict.kind, self.verdict.estimated_bytes);
-        writeln!(out, "  {}", style::paint(role, &verdict))?;
+        writeln!(out, "  {}", style::paint(role, &text::wrapped(&self.verdict.sentence, 2)))?;
         for note in &self.verdict.notes {
             writeln!(out, "  - {}", text::wrapped(&text::printable(note), 4))?;
+        }
+        if self.no_match {
+            let all = text::plural(self.allocations, "allocation");
+            return writeln!(
+                out,
+                "  {}",
+                style::paint(Role::Warning, &format!("no match: the filters leave none of {all}"))
+            );
         }
         self.print_counters(out)?;
         if let Some(chart) = &self.chart {
@@ -72,27 +80,36 @@ impl Device {
     }
 
     fn print_counters(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let heading =
-            format!("  {:8}{:>12}{:>12}{:>12}{:>12}", "", "requested", "allocated", "active", "reserved");
-        writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
+        writeln!(out)?;
+        let mut table = Table::new("")
+            .left("", 0)
+            .column("requested")
+            .column("allocated")
+            .column("active")
+            .column("reserved");
         let row = |label: &str, counters: CountersJson| {
             let CountersJson { requested, allocated, active, reserved } = counters;
-            let cells = [Some(requested), Some(allocated), Some(active), reserved];
-            let cells = cells.map(|bytes| format!("{:>12}", text::stated(bytes)));
-            format!("  {label:8}{}", cells.concat())
+            let [requested, allocated, active] = [requested, allocated, active].map(text::bytes);
+            [label.to_owned(), requested, allocated, active, text::stated(reserved)]
         };
-        if self.start.reserved.is_some_and(|bytes| bytes != 0) || self.start.requested != 0 {
-            writeln!(out, "{}", row("start", self.start))?;
-        }
         let Peaks { requested, allocated, active, reserved } = &self.peak;
+        // Without a history there is one moment.
+        if self.verdict.kind == Status::StateOnly {
+            table.row(row("state", self.end), "");
+            return table.print(out);
+        }
+        if self.start.reserved.is_some_and(|bytes| bytes != 0) || self.start.requested != 0 {
+            table.row(row("start", self.start), "");
+        }
         let peaks = CountersJson {
             requested: requested.bytes,
             allocated: allocated.bytes,
             active: active.bytes,
             reserved: reserved.map(|reserved| reserved.bytes),
         };
-        writeln!(out, "{}", style::paint(Role::Strong, &row("peak", peaks)))?;
-        writeln!(out, "{}", row("end", self.end))?;
+        table.painted(Role::Strong, row("peak", peaks), "");
+        table.row(row("end", self.end), "");
+        table.print(out)?;
         writeln!(out)?;
         match (requested.event, requested.time_us) {
             (Some(event), Some(time)) => {
@@ -115,24 +132,26 @@ impl Device {
             return Ok(());
         }
         let total = self.kept_peak.unwrap_or(self.peak.requested).bytes.max(1) as f64;
-        let room = text::columns().saturating_sub(32).max(20);
-        let heading =
-            format!("  {:>10}  {:>5}  {:>7}  live at the peak, by line", "requested", "share", "count");
-        writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
-        let mut row = |bytes: u64, count: u64, label: &str| {
-            let share = bytes as f64 / total * 100.0;
-            let (size, count) = (finding::bytes(bytes), text::count(count));
-            let numbers = style::paint(style::heat(share / 100.0), &format!("{size:>10}  {share:>4.1}%"));
-            writeln!(out, "  {numbers}  {count:>7}  {}", text::fit(label, room))
+        let heading = if self.verdict.kind == Status::StateOnly {
+            "live, by line"
+        } else {
+            "live at the peak, by line"
+        };
+        let mut table = Table::new(heading).column("requested").column("share").column("count");
+        writeln!(out)?;
+        let mut row = |bytes: u64, count: u64, label: String| {
+            let share = bytes as f64 / total;
+            let cells = [text::size(bytes), text::percent(share), text::count(count)];
+            table.painted(style::heat(share), cells, label);
         };
         for line in &self.live_at_peak {
-            row(line.bytes, line.count, &line.label)?;
+            row(line.bytes, line.count, line.label.clone());
         }
         let RestJson { lines, bytes, count } = self.rest_at_peak;
         if lines > 0 {
-            row(bytes, count, &text::plural(lines, "more line"))?;
+            row(bytes, count, text::plural(lines, "more line"));
         }
-        Ok(())
+        table.print(out)
     }
 
     fn print_gap(&self, out: &mut dyn Write) -> std::io::Result<()> {
@@ -149,30 +168,27 @@ impl Device {
         let shown = self.outside.iter().map(|outside| {
             let name = text::printable(&outside.name);
             match outside.peak > outside.bytes {
-                true => format!(
-                    "{name} {} (most {})",
-                    finding::bytes(outside.bytes),
-                    finding::bytes(outside.peak)
-                ),
-                false => format!("{name} {}", finding::bytes(outside.bytes)),
+                true => format!("{name} {} (peak {})", text::size(outside.bytes), text::size(outside.peak)),
+                false => format!("{name} {}", text::size(outside.bytes)),
             }
         });
         let shown = shown.collect::<Vec<_>>().join(" · ");
-        writeln!(out, "\n  beside the allocator, as the file lists it:\n    {}", text::wrapped(&shown, 4))
+        writeln!(out, "\n  outside the allocator, as the file lists it:\n    {}", text::wrapped(&shown, 4))
     }
 
     fn print_phases(&self, out: &mut dyn Write) -> std::io::Result<()> {
         if self.phases.is_empty() {
             return Ok(());
         }
-        let heading = format!("  {:>10}  {:>6}  {:>11}  phase", "peak", "times", "allocations");
-        writeln!(out, "\n{}", style::paint(Role::Dim, &heading))?;
+        writeln!(out)?;
+        let mut table = Table::new("phase").column("peak").column("times").optional("allocations", 1);
         for PhaseJson { name, count, peak, allocations, .. } in &self.phases {
-            let (count, allocations) = (text::count(*count), text::count(*allocations));
-            let peak = text::bytes(*peak);
-            writeln!(out, "  {peak:>10}  {count:>6}  {allocations:>11}  {}", text::printable(name))?;
+            table.row(
+                [text::bytes(*peak), text::count(*count), text::count(*allocations)],
+                text::printable(name),
+            );
         }
-        Ok(())
+        table.print(out)
     }
 
     fn print_findings(&self, path: &str, out: &mut dyn Write) -> std::io::Result<()> {
@@ -186,8 +202,7 @@ impl Device {
         let more = self.found.len().saturating_sub(FINDINGS);
         let has_more_to_say = self.found.iter().any(|finding| finding.severity > Severity::Low);
         if more > 0 || has_more_to_say {
-            let count =
-                if more > 0 { format!("{more} more, and the evidence") } else { "the evidence".into() };
+            let count = if more > 0 { format!("{more} more, and details") } else { "details".into() };
             let hint = format!("    {count}: vramscope insights {}", text::printable(path));
             writeln!(out, "{}", style::paint(Role::Dim, &hint))?;
         }

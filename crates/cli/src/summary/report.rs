@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Place, Span, Status, Sum, Verdict, Weight,
-    by_line, gap, insights, is_internal_phase, phase_name, phases, spans,
+    Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Span, Status, Sum, Verdict, Weight, by_line,
+    gap, insights, is_internal_phase, phase_name, phases, spans,
 };
 use vramscope_files::Opened;
 use vramscope_snapshot::{DeviceId, EventTable, Snapshot, StackId};
 
-use crate::filter::{FilterArgs, Subject};
-use crate::finding::{self, FindingJson};
+use crate::args::FilterArgs;
+use crate::finding::FindingJson;
+use crate::subject::Subject;
 use crate::summary::chart::{Chart, chart};
 use crate::{many, text};
 
@@ -56,6 +57,8 @@ pub(super) struct Device {
     pub(super) peak: Peaks,
     /// The highest that what passes the filters was; none if all allocations pass.
     pub(super) kept_peak: Option<PeakJson>,
+    /// Whether the filters leave no allocation.
+    pub(super) no_match: bool,
     oom: Vec<OomJson>,
     /// What was live at the peak, by the user's own line; with `rest` it adds up to the peak.
     pub(super) live_at_peak: Vec<LineJson>,
@@ -121,7 +124,7 @@ impl GapJson {
             ("awaiting free", self.awaiting_free),
         ];
         let shown = parts.iter().filter(|(_, bytes)| *bytes > 0);
-        let mut shown: Vec<_> = shown.map(|(cause, n)| format!("{cause} {}", finding::bytes(*n))).collect();
+        let mut shown: Vec<_> = shown.map(|(cause, n)| format!("{cause} {}", text::size(*n))).collect();
         if self.unexplained != 0 {
             shown.push(format!("not in the file {}", text::bytes(self.unexplained)));
         }
@@ -163,6 +166,8 @@ pub(super) struct PhaseJson {
 #[derive(Serialize)]
 pub(super) struct VerdictJson {
     status: &'static str,
+    /// In words.
+    pub(super) sentence: String,
     pub(super) estimated_bytes: u64,
     pub(super) notes: Vec<String>,
     #[serde(skip)]
@@ -238,7 +243,9 @@ impl File {
             is_damaged: opened.snapshot.damage.is_some(),
             devices: Vec::new(),
         };
-        file.devices = Subject::each(opened, filter)?.iter().map(Device::new).collect();
+        if !opened.replays.is_empty() {
+            file.devices = Subject::each(opened, filter)?.iter().map(Device::new).collect();
+        }
         Ok(file)
     }
 }
@@ -250,6 +257,7 @@ impl Device {
         let events = snapshot.events(device);
         let (from, to) = subject.range();
         let peak = |counter| PeakJson::new(events, subject.peak(counter));
+        let sentence = replay.verdict().sentence();
         let Verdict { status, estimated_bytes, notes } = replay.verdict().clone();
         let kept_peak = subject.kept_peak();
         let state = replay.state(kept_peak.at);
@@ -259,7 +267,7 @@ impl Device {
             false => state,
         };
         let spans = spans(snapshot, device);
-        let mut found = insights(snapshot, replay, &spans, &finding::bytes);
+        let mut found = insights(snapshot, replay, &spans, &text::size);
         found.retain(|finding| subject.keeps_finding(finding));
         Self {
             device: device.0,
@@ -268,7 +276,7 @@ impl Device {
             allocations: replay.allocations().len(),
             segments: snapshot.has.addresses.then(|| snapshot.segments_of(device).len()),
             stacks: stacks(snapshot, device),
-            verdict: VerdictJson { status: status.name(), estimated_bytes, notes, kind: status },
+            verdict: VerdictJson { status: status.name(), sentence, estimated_bytes, notes, kind: status },
             start: CountersJson::new(subject, from),
             end: CountersJson::new(subject, to),
             peak: Peaks {
@@ -278,13 +286,14 @@ impl Device {
                 reserved: subject.has_reserved().then(|| peak(Counter::Reserved)),
             },
             kept_peak: subject.leaves_out_allocations().then(|| PeakJson::new(events, kept_peak)),
+            no_match: subject.is_empty(),
             oom: ooms(subject),
             live_at_peak,
             rest_at_peak,
             gap_at_peak: subject.has_reserved().then(|| gap(snapshot, replay, &peak_state).into()),
             outside: outside(snapshot, device),
             phases: phase_rows(subject, &spans),
-            findings: found.iter().map(|finding| FindingJson::new(Some(snapshot), finding)).collect(),
+            findings: found.iter().map(|finding| FindingJson::new(Some(subject), finding)).collect(),
             found,
             chart: chart(subject, text::columns().min(110).saturating_sub(14)),
         }
@@ -313,13 +322,9 @@ fn ooms(subject: &Subject) -> Vec<OomJson> {
 
 /// Live bytes by the user's own line, heaviest first, and what is left out.
 fn lines(snapshot: &Snapshot, weights: &[Weight]) -> (Vec<LineJson>, RestJson) {
-    let line = |(line, sum): (Option<Line>, Sum)| {
-        let label = match &line {
-            None if !snapshot.has.addresses => Place::words_of(snapshot, StackId::ABSENT).to_owned(),
-            line => text::line(line.as_ref()),
-        };
-        let Line { file, line, name } =
-            line.unwrap_or(Line { file: String::new(), line: 0, name: String::new() });
+    let line = |(line, sum): (Line, Sum)| {
+        let label = text::line(&line);
+        let Line { file, line, name } = line;
         LineJson { name, file, line, bytes: sum.bytes, count: sum.count, label }
     };
     let mut lines: Vec<LineJson> = by_line(snapshot, weights).into_iter().map(line).collect();

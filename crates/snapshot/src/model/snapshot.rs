@@ -1,8 +1,8 @@
 //! What one file says.
 
 use super::{
-    Annotation, BlockTable, DeviceId, EventTable, Frame, FrameId, Has, Meta, MetaId, Outside, PoolId, Segment,
-    Settings, StackId, StackTable, StrId, StreamId, StringTable, Totals, Trace,
+    Annotation, BlockTable, DeviceId, EventTable, Frame, FrameId, Has, Meta, MetaId, Outside, PoolId,
+    Segment, Settings, StackId, StackTable, StrId, StreamId, StringTable, Totals, Trace,
 };
 
 /// A pool's two numbers. `(0, 0)` is the default pool, `(0, n)` a `MemPool`, `(n, 0)` a CUDA graph's.

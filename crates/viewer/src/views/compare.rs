@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use egui::{Align2, ComboBox, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_format::{bytes, count};
 use vramscope_engine::{DiffTree, DiffTreeNode, Request, Response};
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::color;

@@ -1,8 +1,8 @@
 //! The panel of details: all about the selected allocation, to read and to copy. It stays while the pointer moves.
 
 use egui::{Align2, RichText, ScrollArea, Sense, Ui, vec2};
-use vramscope_format::{bytes, count};
 use vramscope_engine::{Bytes, Details, FrameInfo, Neighbour, Request, Response};
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::color;
@@ -59,13 +59,7 @@ fn moment(app: &mut App, ui: &mut Ui) {
         pair(app, ui, "phase", &info.phases.join(" › "), "");
     }
     if let (Some(time), Some((origin, _))) = (info.time, summary.time) {
-        pair(
-            app,
-            ui,
-            "time",
-            &format!("+{}", duration(time - origin)),
-            &vramscope_format::clock(time),
-        );
+        pair(app, ui, "time", &format!("+{}", duration(time - origin)), &vramscope_format::clock(time));
     }
     if !info.gap.is_empty() && summary.told.reserved {
         ui.add_space(10.0);

@@ -1,8 +1,8 @@
 //! The flame graph: live bytes at the cursor, or bytes times lifetime over what is shown.
 
 use egui::{Align2, Rect, RichText, Sense, Ui, pos2, vec2};
-use vramscope_format::{bytes, count};
 use vramscope_engine::{Axis, Request, Response, Tree, Weigh};
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::color;

@@ -1,8 +1,8 @@
 //! What is worth knowing, the most serious first, each with what shows it and what to do.
 
 use egui::{RichText, ScrollArea, Ui};
-use vramscope_format::bytes;
 use vramscope_engine::{Insight, Request, Response};
+use vramscope_format::bytes;
 
 use crate::app::App;
 use crate::desk::Slot;

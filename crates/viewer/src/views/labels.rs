@@ -1,8 +1,8 @@
 //! Names written into bands that have room for them.
 
 use egui::{Painter, Pos2, Rect, Vec2, pos2, vec2};
-use vramscope_format::bytes;
 use vramscope_engine::{Owner, Tile};
+use vramscope_format::bytes;
 
 use crate::color::ColorBy;
 use crate::theme::{self, Palette};

@@ -1,8 +1,8 @@
 //! Lifetimes as bars, grouped: who lives how long, and together with whom.
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_format::{bytes, count};
 use vramscope_engine::{Axis, Filter, GroupBy, LifetimeRow, Owner, Request, Response, Scope};
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::color;

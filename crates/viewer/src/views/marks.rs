@@ -1,8 +1,8 @@
 //! Lines and words over the memory timeline: what is held, the capacity, failed allocations, the peak.
 
 use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, pos2, vec2};
-use vramscope_format::bytes as byte_text;
 use vramscope_engine::{Axis, Curve, Summary};
+use vramscope_format::bytes as byte_text;
 
 use crate::app::App;
 use crate::theme::{self, Palette};

@@ -1,10 +1,10 @@
 //! The side bar: a bar per rank on a common scale, outliers marked, and what the colors say.
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_format::{fit, fit_middle};
-use vramscope_format::bytes;
 use vramscope_analysis::{median, stands_out};
 use vramscope_engine::{Bytes, Response};
+use vramscope_format::bytes;
+use vramscope_format::{fit, fit_middle};
 
 use crate::app::App;
 use crate::color::{self, ColorBy};

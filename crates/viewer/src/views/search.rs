@@ -1,8 +1,8 @@
 //! The search box: results below it, and everything else dimmed while it is open.
 
 use egui::{Key, Ui};
-use vramscope_format::{bytes, count};
 use vramscope_engine::{Hit, Request, Response};
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::color;

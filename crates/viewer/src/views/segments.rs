@@ -1,8 +1,8 @@
 //! The segment timeline: addresses over time, a row per stretch of addresses that was ever held.
 
 use egui::{Align2, Id, Rect, Sense, Ui, pos2};
-use vramscope_format::bytes;
 use vramscope_engine::{Request, Stretch, Summary};
+use vramscope_format::bytes;
 
 use crate::app::App;
 use crate::desk::Slot;

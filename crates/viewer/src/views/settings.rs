@@ -1,8 +1,8 @@
 //! The allocator's settings, and how far the file can be trusted.
 
 use egui::{RichText, ScrollArea, Ui, vec2};
-use vramscope_format::{bytes, count};
 use vramscope_engine::Summary;
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::theme;

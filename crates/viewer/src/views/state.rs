@@ -1,8 +1,8 @@
 //! The allocator's state at the cursor: every segment to scale, its blocks, what rounding wastes, the holes.
 
 use egui::{Align2, Painter, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_format::{bytes, count};
 use vramscope_engine::{MapBlock, MapRange, MemoryMap, Request, Response};
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::desk::Slot;

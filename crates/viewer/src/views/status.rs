@@ -1,8 +1,8 @@
 //! The line at the bottom: what is under the pointer, and what hands can do.
 
 use egui::{Align, Layout, RichText, Ui};
-use vramscope_format::{bytes, count};
 use vramscope_engine::{Bytes, MomentInfo, Request, Response, Summary};
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::desk::Slot;

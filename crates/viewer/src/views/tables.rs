@@ -1,8 +1,8 @@
 //! Tables of allocations and stacks: sorted by any column, filtered, a page at a time however many there are.
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_format::{bytes, count};
 use vramscope_engine::{Filter, Page, Request, Response, Scope, Sort, Source};
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::color;

@@ -1,8 +1,8 @@
 //! The memory timeline: stacked allocations, what is held, the capacity, failed allocations, the peak.
 
 use egui::{Align2, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
-use vramscope_format::bytes as byte_text;
 use vramscope_engine::{Axis, Bytes, Curve, Request, Response, Source, Stretch, Summary, Tile};
+use vramscope_format::bytes as byte_text;
 
 use crate::app::App;
 use crate::color::ColorBy;

@@ -1,8 +1,8 @@
 //! The small card near the pointer.
 
 use egui::{Id, LayerId, Order, Pos2, Rect, Ui, pos2, vec2};
-use vramscope_format::{bytes, count};
 use vramscope_engine::Owner;
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::theme;

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use egui::{Align2, Rect, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_format::{bytes, count};
 use vramscope_engine::{Request, Response, Tree, Weigh};
+use vramscope_format::{bytes, count};
 
 use crate::app::App;
 use crate::color;
