@@ -1,6 +1,6 @@
 //! Lines of a program.
 
-use crate::width::{fit_end, fit_middle, width};
+use crate::width::{fit, fit_end, fit_middle, width};
 
 /// A frame in one line: the file without its folders, the line and the function, `train.py:88 forward`.
 pub fn place(file: &str, line: u32, name: &str) -> String {
@@ -20,11 +20,12 @@ pub fn elide_place(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let Some((file, name)) = text.split_once(' ').filter(|(file, _)| line_at(file).is_some()) else {
-        return fit_end(text, columns);
+        // A reason why there is no line begins with what matters; of an operator the end says most.
+        return if text.starts_with('(') { fit(text, columns) } else { fit_end(text, columns) };
     };
     let room = columns.saturating_sub(width(file) + 1);
     if room >= 4 {
-        return format!("{file} {}", crate::width::fit(name, room));
+        return format!("{file} {}", fit(name, room));
     }
     let tail = line_at(file).map_or(0, |at| width(file.get(at..).unwrap_or_default()));
     fit_middle(file, tail, columns)
@@ -54,6 +55,7 @@ mod tests {
         assert_eq!(elide_place(place, 40), place);
         assert_eq!(elide_place(place, 27), "modeling_llama.py:175 forw…");
         assert_eq!(elide_place(place, 13), "modeling…:175");
-        assert_eq!(elide_place("(not recorded)", 6), "…rded)");
+        assert_eq!(elide_place("(not recorded)", 6), "(not …");
+        assert_eq!(elide_place("aten::native_dropout", 9), "…_dropout");
     }
 }
