@@ -67,7 +67,7 @@ pub use phases::{Phase, phase_name, phases};
 pub use pins::{Pinned, largest_fit, pinned};
 pub use ranges::Range;
 pub use ranks::{
-    LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median, rank_insights,
+    LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median, rank_insights,
     stands_out,
 };
 pub use replay::{Oom, Peak, Replay, moment_at_time};

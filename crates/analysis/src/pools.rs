@@ -161,6 +161,12 @@ pub fn is_private(snapshot: &Snapshot, pool: PoolId) -> bool {
     snapshot.pool(pool).is_some_and(|pool| pool != DEFAULT_POOL)
 }
 
+/// The two numbers of a pool. Where a file names no private pool, everything is in the default one, although PyTorch
+/// before 2.12 does not say so.
+pub fn known_pool(snapshot: &Snapshot, pool: PoolId) -> Option<Pool> {
+    named(snapshot, pool, !has_private(snapshot))
+}
+
 fn named(snapshot: &Snapshot, pool: PoolId, assume_default: bool) -> Option<Pool> {
     snapshot.pool(pool).or(assume_default.then_some(DEFAULT_POOL))
 }

@@ -24,8 +24,8 @@ use crate::weights::live_weights;
 /// A rank stands out if it is off the median by more than this share and this many bytes.
 const SHARE: f64 = 0.05;
 const BYTES: i64 = 8 << 20;
-/// Fewer ranks have no majority.
-const LEAST_RANKS: usize = 3;
+/// Fewer ranks have no majority, so none of them stands out.
+pub const LEAST_RANKS: usize = 3;
 /// Lines that explain an outlier.
 const LINES: usize = 3;
 /// A straggler is later by more than this share of a step, and this many microseconds.

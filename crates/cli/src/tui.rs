@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args as ClapArgs, CommandFactory, ValueEnum};
+use vramscope_analysis::query::Pattern;
 use vramscope_files::find;
 use vramscope_tui::{Colors, Ground, Options, Theme};
 
@@ -39,6 +40,9 @@ pub(crate) struct TuiArgs {
     /// Colors for a dark or a light terminal (default: as COLORFGBG or VRAMSCOPE_THEME says, else dark)
     #[arg(long, value_enum, help_heading = "Terminal UI")]
     theme: Option<ThemeArg>,
+    /// Pass over frames that match when looking for your own line
+    #[arg(long, value_name = "REGEX", help_heading = "Terminal UI")]
+    ignore_frames: Option<Pattern>,
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
@@ -123,6 +127,7 @@ pub(crate) fn run(args: &TuiArgs, color: ColorChoice) -> anyhow::Result<ExitCode
         theme,
         mouse: !args.no_mouse,
         dims: args.model.dims()?,
+        ignore_frames: args.ignore_frames.clone(),
         cache: args.cache.cache(),
     };
     Ok(ExitCode::from(vramscope_tui::run(options)?))

@@ -16,5 +16,5 @@ pub use amount::{Units, bytes, change, count, parse_bytes, percent, plural, shar
 pub use escape::{csv, html, is_hidden, printable};
 pub use names::{device, phase, pool, stream, words};
 pub use place::{elide_place, frame_text, place};
-pub use time::{clock, duration, seconds, time};
+pub use time::{clock, duration, seconds, since, time};
 pub use width::{fit, fit_end, fit_middle, width, wrap};

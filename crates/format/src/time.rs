@@ -57,6 +57,12 @@ pub fn seconds(us: u64) -> String {
     duration(i64::try_from(us).unwrap_or(i64::MAX))
 }
 
+/// How long after the first event something happened: `+1.355 s`. Positions have a fixed number of decimals, so
+/// that neighbors can be told apart.
+pub fn since(us: i64, decimals: usize) -> String {
+    format!("{:+.decimals$} s", us as f64 / 1e6)
+}
+
 fn three_digits(value: f64) -> String {
     let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
     format!("{value:.decimals$}")
@@ -74,6 +80,11 @@ mod tests {
         assert_eq!(clock(1_794_725_346_326_863), "06:49:06.326 863");
         assert_eq!(time(951_782_400_000_000), "2000-02-29 00:00:00.000000 UTC");
         assert_eq!(time(-1), "1969-12-31 23:59:59.999999 UTC");
+    }
+
+    #[test]
+    fn positions_have_a_sign() {
+        assert_eq!([since(1_355_123, 3), since(0, 3), since(-5, 6)], ["+1.355 s", "+0.000 s", "-0.000005 s"]);
     }
 
     #[test]

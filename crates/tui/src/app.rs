@@ -8,9 +8,11 @@ use ratatui::layout::Rect;
 use vramscope_analysis::Moment;
 use vramscope_analysis::shapes::{Dims, Shapes};
 use vramscope_files::Input;
+use vramscope_format::plural;
 
 use crate::document::{Document, Subject};
 use crate::keys::{self, Action, View};
+use crate::live::ActiveFilter;
 use crate::load::{Job, Purpose};
 use crate::pane::{Pane, Reply, act_in_tree};
 use crate::prompt::{Kind, Prompt};
@@ -64,28 +66,43 @@ pub(crate) enum Mode {
 /// The whole program.
 pub struct App {
     pub(crate) panes: Vec<Pane>,
+    pub(crate) pair: Pair,
+    pub(crate) files: Files,
+    pub(crate) diff: Diff,
+    pub(crate) mode: Mode,
+    pub(crate) screen: Screen,
+    pub(crate) message: Option<String>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// How panes go together.
+#[derive(Debug)]
+pub(crate) struct Pair {
     pub(crate) active: usize,
     pub(crate) split: Split,
     pub(crate) is_linked: bool,
     /// Whether two files were asked for from the beginning.
     pub(crate) starts_with_two: bool,
+}
+
+/// What was named, and how far it is read.
+pub(crate) struct Files {
     pub(crate) ranks: Ranks,
-    /// The file of each pane.
-    pub(crate) shown: Vec<usize>,
-    pub(crate) diff: Diff,
-    pub(crate) mode: Mode,
-    pub(crate) theme: Theme,
-    pub(crate) has_mouse: bool,
-    pub(crate) size: (u16, u16),
-    pub(crate) message: Option<String>,
     pub(crate) loading: Vec<Job>,
     /// Why nothing is shown.
     pub(crate) failure: Option<String>,
-    pub(crate) effects: Vec<Effect>,
     pub(crate) shapes: Option<Arc<Shapes>>,
 }
 
-/// Lines of the screen that are not for views, at the least.
+/// What it is drawn on.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    pub(crate) theme: Theme,
+    pub(crate) has_mouse: bool,
+    pub(crate) size: (u16, u16),
+}
+
+/// Lower screens have no line of tabs.
 const LEAST_HEIGHT_FOR_TABS: u16 = 14;
 
 impl App {
@@ -93,22 +110,13 @@ impl App {
     pub fn new(inputs: Vec<Input>, compare: bool, theme: Theme, has_mouse: bool) -> Self {
         let mut app = Self {
             panes: Vec::new(),
-            active: 0,
-            split: Split::Columns,
-            is_linked: true,
-            starts_with_two: compare,
-            ranks: Ranks::new(inputs),
-            shown: Vec::new(),
+            pair: Pair { active: 0, split: Split::Columns, is_linked: true, starts_with_two: compare },
+            files: Files { ranks: Ranks::new(inputs), loading: Vec::new(), failure: None, shapes: None },
             diff: Diff::new(),
             mode: Mode::Normal,
-            theme,
-            has_mouse,
-            size: (80, 24),
+            screen: Screen { theme, has_mouse, size: (80, 24) },
             message: None,
-            loading: Vec::new(),
-            failure: None,
             effects: Vec::new(),
-            shapes: None,
         };
         app.load(0, Purpose::Show);
         if compare {
@@ -120,7 +128,7 @@ impl App {
     /// Lets allocations be explained as tensors of a model.
     #[must_use]
     pub fn with_dims(mut self, dims: &Dims) -> Self {
-        self.shapes = (*dims != Dims::default()).then(|| Arc::new(Shapes::new(dims)));
+        self.files.shapes = (*dims != Dims::default()).then(|| Arc::new(Shapes::new(dims)));
         self
     }
 
@@ -135,8 +143,8 @@ impl App {
 
     /// Whether a thread is at work whose progress is shown.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.loading.is_empty()
-            || self.ranks.rows.iter().any(|row| matches!(row.progress, Progress::Waiting))
+        !self.files.loading.is_empty()
+            || self.files.ranks.rows.iter().any(|row| matches!(row.progress, Progress::Waiting))
     }
 
     pub(crate) fn say(&mut self, words: String) {
@@ -145,17 +153,17 @@ impl App {
 
     /// Takes another size of the screen.
     pub fn resize(&mut self, width: u16, height: u16) {
-        self.size = (width, height);
+        self.screen.size = (width, height);
         self.refresh();
     }
 
     pub(crate) fn has_tabs(&self) -> bool {
-        self.size.1 >= LEAST_HEIGHT_FOR_TABS
+        self.screen.size.1 >= LEAST_HEIGHT_FOR_TABS
     }
 
     /// The screen without its first and last lines.
     pub(crate) fn body(&self) -> Rect {
-        let (width, height) = self.size;
+        let (width, height) = self.screen.size;
         let above = 1 + u16::from(self.has_tabs());
         Rect::new(0, above.min(height), width, height.saturating_sub(above + 1))
     }
@@ -163,8 +171,9 @@ impl App {
     /// Gives every pane its place.
     pub(crate) fn layout(&mut self) {
         let body = self.body();
-        let shape =
-            self.panes.iter().map(|pane| Shape::new(pane.subject())).fold(Shape::default(), Shape::or);
+        let run = self.run_note();
+        let shapes = self.panes.iter().map(|pane| Shape::new(pane, run.as_deref()));
+        let shape = shapes.fold(Shape::default(), Shape::or);
         for pane in &mut self.panes {
             pane.shape = shape;
         }
@@ -175,7 +184,7 @@ impl App {
             return;
         }
         // Each pane has a line for its name; between columns there is a hairline.
-        let areas = match self.split {
+        let areas = match self.pair.split {
             Split::Columns => {
                 let left = body.width.saturating_sub(1) / 2;
                 let right = Rect { x: body.x + left + 1, width: body.width.saturating_sub(left + 1), ..body };
@@ -202,7 +211,7 @@ impl App {
         }
         let height = usize::from(self.body().height);
         match self.view() {
-            View::Ranks => self.ranks.refresh(height.saturating_sub(7)),
+            View::Ranks => self.files.ranks.refresh(height.saturating_sub(7)),
             View::Diff => {
                 if let Some(((doc_a, device_a, at_a), (doc_b, device_b, at_b))) = self.compared() {
                     let before = Side { subject: Subject { doc: &doc_a, device: device_a }, at: at_a };
@@ -225,18 +234,23 @@ impl App {
     fn compared(&self) -> Option<((Arc<Document>, usize, Moment), (Arc<Document>, usize, Moment))> {
         let side = |pane: &Pane, at: Moment| (Arc::clone(&pane.doc), pane.device, at);
         match self.panes.as_slice() {
-            [before, after] => Some((side(before, before.at), side(after, after.at))),
-            [only] => Some((side(only, only.mark.unwrap_or(Moment::START)), side(only, only.at))),
+            [before, after] => Some((side(before, before.scope.at), side(after, after.scope.at))),
+            [only] => Some((side(only, only.scope.mark.unwrap_or(Moment::START)), side(only, only.scope.at))),
             _ => None,
         }
     }
 
+    /// What there is to know about the other files, on the first screen.
+    pub(crate) fn run_note(&self) -> Option<String> {
+        self.files.ranks.note().filter(|_| !self.pair.starts_with_two)
+    }
+
     pub(crate) fn pane(&self) -> Option<&Pane> {
-        self.panes.get(self.active)
+        self.panes.get(self.pair.active)
     }
 
     fn pane_mut(&mut self) -> Option<&mut Pane> {
-        self.panes.get_mut(self.active)
+        self.panes.get_mut(self.pair.active)
     }
 
     /// What the active pane shows.
@@ -275,14 +289,14 @@ impl App {
         self.refresh();
     }
 
-    /// While nothing is loaded, a file can be called off.
+    /// While nothing is loaded, reading can be canceled.
     fn update_empty(&mut self, key: KeyEvent) {
         match keys::name(&key).as_deref() {
             Some("q" | "Q" | "Esc") => {
-                for job in &self.loading {
+                for job in &self.files.loading {
                     job.tracker.cancel();
                 }
-                self.effects.push(Effect::Quit(if self.failure.is_some() { 2 } else { 0 }));
+                self.effects.push(Effect::Quit(if self.files.failure.is_some() { 2 } else { 0 }));
             }
             Some("Ctrl-z") => self.effects.push(Effect::Suspend),
             _ => {}
@@ -294,8 +308,10 @@ impl App {
             (KeyCode::Esc, _) | (_, Some("?" | "F1")) => return,
             (KeyCode::Down, _) => help.top += 1,
             (KeyCode::Up, _) => help.top = help.top.saturating_sub(1),
-            (KeyCode::PageDown, _) => help.top += usize::from(self.size.1.saturating_sub(2)),
-            (KeyCode::PageUp, _) => help.top = help.top.saturating_sub(self.size.1.saturating_sub(2).into()),
+            (KeyCode::PageDown, _) => help.top += usize::from(self.screen.size.1.saturating_sub(2)),
+            (KeyCode::PageUp, _) => {
+                help.top = help.top.saturating_sub(self.screen.size.1.saturating_sub(2).into());
+            }
             (KeyCode::Home, _) => help.top = 0,
             (KeyCode::Backspace, _) => {
                 help.typed.pop();
@@ -308,7 +324,7 @@ impl App {
             _ => {}
         }
         let rows = help::rows(self.view(), self.is_compare(), &help.typed).len();
-        help.top = help.top.min(rows.saturating_sub(self.size.1.saturating_sub(3).into()));
+        help.top = help.top.min(rows.saturating_sub(self.screen.size.1.saturating_sub(3).into()));
         self.mode = Mode::Help(help);
     }
 
@@ -321,39 +337,41 @@ impl App {
             Action::Search => self.mode = Mode::Prompt(Prompt::new(Kind::Search, String::new())),
             Action::GoTo => self.mode = Mode::Prompt(Prompt::new(Kind::GoTo, String::new())),
             Action::Filter => {
-                let text = self.pane().map(|pane| pane.filter.text.clone()).unwrap_or_default();
+                let text = self.pane().map(|pane| pane.scope.filter.text.clone()).unwrap_or_default();
                 self.mode = Mode::Prompt(Prompt::new(Kind::Filter, text));
             }
             Action::Mouse => {
-                self.has_mouse = !self.has_mouse;
-                self.effects.push(Effect::Mouse(self.has_mouse));
-                let words = if self.has_mouse { "mouse on" } else { "mouse off: the terminal selects text" };
+                self.screen.has_mouse = !self.screen.has_mouse;
+                self.effects.push(Effect::Mouse(self.screen.has_mouse));
+                let words =
+                    if self.screen.has_mouse { "mouse on" } else { "mouse off: the terminal selects text" };
                 self.message = Some(words.into());
             }
             Action::Theme => {
-                let light = self.theme.ground == Ground::Dark;
-                self.theme.ground = if light { Ground::Light } else { Ground::Dark };
+                let light = self.screen.theme.ground == Ground::Dark;
+                self.screen.theme.ground = if light { Ground::Light } else { Ground::Dark };
                 self.message =
                     Some(format!("colors for a {} terminal", if light { "light" } else { "dark" }));
             }
             Action::NextPane | Action::PreviousPane => {
-                self.active = (self.active + 1) % self.panes.len().max(1);
+                self.pair.active = (self.pair.active + 1) % self.panes.len().max(1);
             }
             Action::Split => {
-                self.split = if self.split == Split::Columns { Split::Rows } else { Split::Columns };
+                self.pair.split =
+                    if self.pair.split == Split::Columns { Split::Rows } else { Split::Columns };
             }
             Action::Link => {
-                self.is_linked = !self.is_linked;
-                self.message = Some(match self.is_linked {
+                self.pair.is_linked = !self.pair.is_linked;
+                self.message = Some(match self.pair.is_linked {
                     true => "cursors move together".into(),
                     false => "each cursor moves alone".into(),
                 });
                 self.follow();
             }
             Action::NextFile | Action::PreviousFile => {
-                let at = self.shown.get(self.active).copied().unwrap_or(0);
+                let at = self.pane().map_or(0, |pane| pane.file);
                 let next = if action == Action::NextFile { at + 1 } else { at.wrapping_sub(1) };
-                match next < self.ranks.rows.len() {
+                match next < self.files.ranks.rows.len() {
                     true => self.load(next, Purpose::Show),
                     false => self.message = Some("there is no other file in this direction".into()),
                 }
@@ -368,7 +386,7 @@ impl App {
                 self.write("json", text);
             }
             Action::Compare if self.view() == View::Ranks => {
-                if let Some(row) = self.ranks.selected() {
+                if let Some(row) = self.files.ranks.selected() {
                     self.load(row, Purpose::Beside);
                 }
             }
@@ -398,17 +416,17 @@ impl App {
             _ => self.pane().map(Pane::selected_stack).unwrap_or_default(),
         };
         if stack.is_empty() {
-            self.message = Some("there is no stack here to copy".into());
+            self.message = Some("there is no stack to copy here".into());
         } else {
-            self.message = Some(format!("copied {}", crate::words::plural(stack.len(), "frame")));
+            self.message = Some(format!("copied {}", plural(stack.len(), "frame")));
             self.effects.push(Effect::Copy(stack.join("\n") + "\n"));
         }
     }
 
     fn open(&mut self, view: View) {
-        let all = self.is_linked || matches!(view, View::Diff | View::Ranks);
+        let all = self.pair.is_linked || matches!(view, View::Diff | View::Ranks);
         for (number, pane) in self.panes.iter_mut().enumerate() {
-            if number == self.active || all {
+            if number == self.pair.active || all {
                 pane.open(view);
             }
         }
@@ -425,8 +443,8 @@ impl App {
         let height = isize::try_from(self.body().height.saturating_sub(3).max(1)).unwrap_or(1);
         let reply = match self.view() {
             View::Ranks if action == Action::Enter => {
-                if let Some(row) = self.ranks.selected() {
-                    if self.shown.get(self.active) == Some(&row) {
+                if let Some(row) = self.files.ranks.selected() {
+                    if self.pane().is_some_and(|pane| pane.file == row) {
                         self.back();
                     } else {
                         self.load(row, Purpose::Show);
@@ -434,7 +452,7 @@ impl App {
                 }
                 Reply::Nothing
             }
-            View::Ranks => self.ranks.act(action, height),
+            View::Ranks => self.files.ranks.act(action, height),
             View::Diff => match action {
                 Action::Internal => {
                     self.diff.hide_internal = !self.diff.hide_internal;
@@ -470,8 +488,8 @@ impl App {
         );
         let is_for_both = matches!(action, Action::Internal | Action::Invert | Action::Info)
             || (view == View::Timeline && (is_jump || action == Action::Enter));
-        let active = self.active;
-        let linked = self.is_linked;
+        let active = self.pair.active;
+        let linked = self.pair.is_linked;
         let mut reply = Reply::Nothing;
         for (number, pane) in self.panes.iter_mut().enumerate() {
             if number == active || (linked && is_for_both && pane.view == view) {
@@ -490,11 +508,11 @@ impl App {
 
     /// Lets the other pane follow, if the two are linked.
     pub(crate) fn follow(&mut self) {
-        if !self.is_linked {
+        if !self.pair.is_linked {
             return;
         }
         let [a, b] = self.panes.as_mut_slice() else { return };
-        let (leader, follower) = if self.active == 0 { (a, b) } else { (b, a) };
+        let (leader, follower) = if self.pair.active == 0 { (a, b) } else { (b, a) };
         let doc = Arc::clone(&follower.doc);
         let subject = Subject { doc: &doc, device: follower.device };
         follower.timeline.follow(subject, &leader.timeline, leader.subject());
@@ -502,8 +520,8 @@ impl App {
 
     /// Leaves the view; from the first one, the program.
     fn back(&mut self) {
-        let linked = self.is_linked || self.is_whole_screen();
-        let active = self.active;
+        let linked = self.pair.is_linked || self.is_whole_screen();
+        let active = self.pair.active;
         let mut left = false;
         for (number, pane) in self.panes.iter_mut().enumerate() {
             if number == active || linked {
@@ -514,10 +532,9 @@ impl App {
         if left {
             return;
         }
-        if self.is_compare() && !self.starts_with_two {
+        if self.is_compare() && !self.pair.starts_with_two {
             self.panes.truncate(1);
-            self.shown.truncate(1);
-            self.active = 0;
+            self.pair.active = 0;
         } else {
             self.effects.push(Effect::Quit(0));
         }
@@ -525,9 +542,9 @@ impl App {
 
     /// Stops reading, or clears the search, or else the filter. Says whether there was any.
     fn clear(&mut self) -> bool {
-        if !self.loading.is_empty() {
-            self.loading.iter().for_each(|job| job.tracker.cancel());
-            self.message = Some("reading is cancelled".into());
+        if !self.files.loading.is_empty() {
+            self.files.loading.iter().for_each(|job| job.tracker.cancel());
+            self.message = Some("reading is canceled".into());
             return true;
         }
         if self.view() == View::Diff {
@@ -535,14 +552,14 @@ impl App {
         }
         let Some(pane) = self.pane_mut() else { return false };
         let had_search = match pane.view {
-            View::Tree | View::Flame => pane.tree.found.take().is_some(),
+            View::Tree | View::Flame => pane.calls.tree.found.take().is_some(),
             View::Events => pane.events.found.take().is_some(),
             View::Allocations => pane.allocations.found.take().is_some(),
-            View::Timeline => pane.phase.take().is_some(),
+            View::Timeline => pane.timeline.phases.take().is_some(),
             _ => false,
         };
-        if !had_search && !pane.filter.is_empty() {
-            pane.set_filter(crate::filter::Filter::default());
+        if !had_search && !pane.scope.filter.is_empty() {
+            pane.set_filter(ActiveFilter::default());
             return true;
         }
         had_search
@@ -550,10 +567,7 @@ impl App {
 
     /// The files that are shown.
     pub(crate) fn open_paths(&self) -> Vec<&Path> {
-        self.shown
-            .iter()
-            .filter_map(|&row| self.ranks.rows.get(row))
-            .map(|row| row.input.path.as_path())
-            .collect()
+        let rows = self.panes.iter().filter_map(|pane| self.files.ranks.rows.get(pane.file));
+        rows.map(|row| row.input.path.as_path()).collect()
     }
 }

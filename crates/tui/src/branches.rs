@@ -84,7 +84,7 @@ impl Branches {
             _ => node,
         };
         let end = |node: NodeId| outline.get(node).map_or(0, |item| item.end);
-        // The root of the tree is no call: below it there may be one chain, which is a row.
+        // The root of the tree is not a call: below it there may be one chain, which is a row.
         let top = if self.root == 0 { 0 } else { chain(self.root) };
         // Nodes that are open: whose children are being listed, and where these end.
         let mut open = vec![(top, end(top))];
@@ -312,8 +312,12 @@ impl Branches {
 
     /// Which of the matches in focus the selection is at or after, and how many there are.
     pub(crate) fn standing(&self) -> Option<(usize, usize)> {
+        self.standing_at(self.selected().map_or(0, |row| self.last_of(row)))
+    }
+
+    /// The same for a node.
+    pub(crate) fn standing_at(&self, at: NodeId) -> Option<(usize, usize)> {
         let nodes = self.matches_in_focus()?;
-        let at = self.selected().map_or(0, |row| self.last_of(row));
         Some((nodes.partition_point(|&node| node <= at), nodes.len()))
     }
 
@@ -325,11 +329,17 @@ impl Branches {
         nodes.get(from..to)
     }
 
-    /// Goes to the first match at or after a node, or to the next in either direction, around the end.
+    /// Goes to the first match at or after the selected row, or to the next in either direction, around the end.
     pub(crate) fn go_to_match(&mut self, towards: Towards) -> bool {
         let Some(row) = self.selected() else { return false };
-        let (first, last) = (row.node, self.last_of(row));
-        let Some(nodes) = self.matches_in_focus().filter(|nodes| !nodes.is_empty()) else { return false };
+        let Some(node) = self.find_match(towards, (row.node, self.last_of(row))) else { return false };
+        self.show(node, false);
+        true
+    }
+
+    /// The first match at or after some nodes that follow each other, or the next in either direction, around the end.
+    pub(crate) fn find_match(&self, towards: Towards, (first, last): (NodeId, NodeId)) -> Option<NodeId> {
+        let nodes = self.matches_in_focus().filter(|nodes| !nodes.is_empty())?;
         let at = match towards {
             Towards::Here => nodes.partition_point(|&node| node < first) % nodes.len(),
             Towards::Next => nodes.partition_point(|&node| node <= last) % nodes.len(),
@@ -337,9 +347,7 @@ impl Branches {
                 nodes.partition_point(|&node| node < first).checked_sub(1).unwrap_or(nodes.len() - 1)
             }
         };
-        let node = nodes[at];
-        self.show(node, false);
-        true
+        nodes.get(at).copied()
     }
 }
 

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use vramscope_analysis::categories::{Categories, Rules, classify};
-use vramscope_analysis::pools::Pools;
+use vramscope_analysis::pools::{Pools, known_pool};
+use vramscope_analysis::query::main_device;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_analysis::{
-    Capacity, Counter, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans,
+    Capacity, Counter, Line, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans,
 };
 use vramscope_files::Opened;
-use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, FrameId, Snapshot, StackId};
+use vramscope_format::{count, printable, since};
+use vramscope_snapshot::{Action, EventIdx, EventTable, FrameId, PoolId, Snapshot, StackId};
 
 use crate::insight::{Insight, insights};
 
@@ -21,7 +23,7 @@ pub(crate) enum MarkKind {
     GivenBack,
 }
 
-/// Something on the axis that can be jumped to.
+/// A point of the axis to jump to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     pub(crate) at: Moment,
@@ -41,7 +43,7 @@ pub(crate) struct Device {
     /// Private pools over time.
     pub(crate) pools: Pools,
     pub(crate) categories: Categories,
-    /// The most that this process could hold, where the file tells.
+    /// How much this process can hold, where the file says so.
     pub(crate) capacity: Option<Capacity>,
 }
 
@@ -78,17 +80,20 @@ impl Document {
     pub(crate) fn title(&self) -> String {
         let path = &self.opened.path;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        vramscope_format::printable(if name == "-" { "standard input" } else { &name })
+        printable(if name == "-" { "standard input" } else { &name })
     }
 
-    /// The device with the longest trace.
+    /// The device that is shown first.
     pub(crate) fn main_device(&self) -> usize {
-        let replays = &self.opened.replays;
-        let rank = |at: &usize| {
-            let is_host = replays[*at].device() == DeviceId::HOST;
-            (!is_host, replays[*at].events(), std::cmp::Reverse(*at))
-        };
-        (0..replays.len()).max_by_key(rank).unwrap_or(0)
+        main_device(&self.opened.snapshot, &self.opened.replays).unwrap_or(0)
+    }
+
+    /// The names and findings of the other devices, as far as they have any.
+    pub(crate) fn other_findings(&self, device: usize) -> impl Iterator<Item = (String, &[Insight])> + '_ {
+        let others = self.devices.iter().enumerate().filter(move |(other, _)| *other != device);
+        others.filter(|(_, other)| !other.insights.is_empty()).map(|(number, other)| {
+            (Subject { doc: self, device: number }.device_name(), other.insights.as_slice())
+        })
     }
 
     /// Whether any frame is the user's own.
@@ -96,8 +101,11 @@ impl Document {
         self.internal.iter().any(|internal| !internal)
     }
 
-    pub(crate) fn is_internal(&self, frame: FrameId) -> bool {
-        self.internal.get(frame.index()).copied().unwrap_or(false)
+    /// Whether a frame is shown in call trees.
+    pub(crate) fn shows(&self, frame: FrameId, hide_internal: bool) -> bool {
+        let is_internal = self.internal.get(frame.index()).copied().unwrap_or(false);
+        let is_hidden = hide_internal && is_internal;
+        !is_hidden && !self.opened.snapshot.is_ignored(frame)
     }
 }
 
@@ -175,41 +183,46 @@ impl<'a> Subject<'a> {
         self.events().time_us(at.event().map_or(0, EventIdx::index))
     }
 
-    /// Seconds since the first event.
-    pub(crate) fn seconds(self, at: Moment) -> Option<f64> {
+    /// How long after the first event: `+1.355 s`.
+    pub(crate) fn since(self, at: Moment, decimals: usize) -> Option<String> {
         let (first, _) = self.index().times.range()?;
-        Some(self.time(at)?.saturating_sub(first) as f64 / 1e6)
+        Some(since(self.time(at)?.saturating_sub(first), decimals))
     }
 
     /// `event 12 345`, or `start`.
     pub(crate) fn moment_name(self, at: Moment) -> String {
         match at.event() {
-            Some(event) => format!("event {}", vramscope_format::count(event.0)),
+            Some(event) => format!("event {}", count(event.0)),
             None => "start".into(),
         }
     }
 
     /// The user's own line of a stack.
     pub(crate) fn place(self, stack: StackId) -> String {
-        crate::words::place(self.snapshot(), stack)
+        printable(&Line::of(self.snapshot(), stack).short())
     }
 
-    /// `device 0`, or what the source calls it.
+    /// What a pool is called.
+    pub(crate) fn pool_name(self, pool: PoolId) -> String {
+        vramscope_format::pool(known_pool(self.snapshot(), pool))
+    }
+
+    /// `cuda:0`, or what the source calls it.
     pub(crate) fn device_name(self) -> String {
-        vramscope_format::printable(&self.snapshot().device_name(self.replay().device()))
+        printable(&self.snapshot().device_name(self.replay().device()))
     }
 
-    /// Whether the file tells how much is held from the driver.
+    /// Whether the file says how much is reserved.
     pub(crate) fn has_reserved(self) -> bool {
         self.snapshot().has_reserved(self.replay().device())
     }
 
-    /// Whether the file tells where blocks and segments lie.
+    /// Whether the file has the addresses of blocks and segments.
     pub(crate) fn has_map(self) -> bool {
         self.snapshot().has.addresses
     }
 
-    /// The counters that the file tells.
+    /// Whether the file has a counter.
     pub(crate) fn has_counter(self, counter: Counter) -> bool {
         match counter {
             Counter::Requested | Counter::Allocated => true,

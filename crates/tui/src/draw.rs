@@ -4,15 +4,16 @@ use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
-use unicode_width::UnicodeWidthStr;
 use vramscope_analysis::Status;
+use vramscope_format::{count, fit, fit_end, printable, share, size, width, wrap};
 
 use crate::app::{App, Mode, Split};
 use crate::keys::{Action, KEYS, View};
 use crate::pane::Pane;
+use crate::prompt::Kind;
 use crate::theme::Role;
+use crate::views::timeline::FoundPhases;
 use crate::views::{self, chart, put, put_right};
-use crate::words::{bytes, fit, fit_end, printable};
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, app: &App) {
@@ -24,7 +25,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
 
 /// What is on the screen as text, without trailing spaces.
 pub(crate) fn screen_text(app: &App) -> String {
-    let area = Rect::new(0, 0, app.size.0, app.size.1);
+    let area = Rect::new(0, 0, app.screen.size.0, app.screen.size.1);
     let mut buffer = Buffer::empty(area);
     draw_screen(&mut buffer, area, app);
     let mut text = String::new();
@@ -36,7 +37,7 @@ pub(crate) fn screen_text(app: &App) -> String {
             // A wide character takes the cells after it.
             if skip == 0 {
                 line.push_str(symbol);
-                skip = symbol.width().max(1);
+                skip = width(symbol).max(1);
             }
             skip -= 1;
         }
@@ -48,7 +49,7 @@ pub(crate) fn screen_text(app: &App) -> String {
 
 fn draw_screen(buffer: &mut Buffer, area: Rect, app: &App) -> Option<Position> {
     // The size that was laid out for; the terminal may have another for the moment.
-    let area = area.intersection(Rect::new(0, 0, app.size.0, app.size.1));
+    let area = area.intersection(Rect::new(0, 0, app.screen.size.0, app.screen.size.1));
     if area.width < 10 || area.height < 4 {
         put(buffer, area, area.x, area.y, "too small", Style::new());
         return None;
@@ -62,8 +63,10 @@ fn draw_screen(buffer: &mut Buffer, area: Rect, app: &App) -> Option<Position> {
         draw_empty(buffer, body, app);
     } else if app.is_whole_screen() {
         match app.view() {
-            View::Ranks => views::ranks::draw(buffer, body, &app.ranks, &app.open_paths(), &app.theme),
-            _ => views::diff::draw(buffer, body, &app.diff, &app.theme),
+            View::Ranks => {
+                views::ranks::draw(buffer, body, &app.files.ranks, &app.open_paths(), &app.screen.theme);
+            }
+            _ => views::diff::draw(buffer, body, &app.diff, &app.screen.theme),
         }
     } else {
         draw_panes(buffer, app);
@@ -72,31 +75,22 @@ fn draw_screen(buffer: &mut Buffer, area: Rect, app: &App) -> Option<Position> {
     let mut cursor = None;
     match &app.mode {
         Mode::Prompt(prompt) => {
-            let theme = &app.theme;
+            let theme = &app.screen.theme;
             let x = put(buffer, foot, foot.x, foot.y, prompt.sign(), theme.style(Role::Accent));
             let room = usize::from(foot.right().saturating_sub(x)).saturating_sub(1);
             let shown = fit_end(&printable(&prompt.text), room);
             let x = put(buffer, foot, x, foot.y, &shown, theme.style(Role::Text));
             cursor = Some(Position::new(x.min(foot.right() - 1), foot.y));
+            let dim = theme.style(Role::Dim);
             match &prompt.error {
-                Some(error) => put_right(buffer, foot, x + 1, foot.y, error, theme.style(Role::Danger)),
+                Some(error) => draw_error(buffer, Rect { height: area.height - 1, ..area }, error, app),
                 None if prompt.text.is_empty() => {
-                    put(buffer, foot, x + 1, foot.y, prompt.hint(), theme.style(Role::Dim));
+                    let room = usize::from(foot.right().saturating_sub(x + 1));
+                    put(buffer, foot, x + 1, foot.y, &fit(&prompt.hint(), room), dim);
                 }
                 None => {
-                    let standing = match app.view() {
-                        View::Diff => app.diff.tree.standing(),
-                        _ => app.pane().and_then(|pane| pane.tree.standing()),
-                    };
-                    if let Some((_, found)) = standing {
-                        put_right(
-                            buffer,
-                            foot,
-                            x + 1,
-                            foot.y,
-                            &format!("{found} found"),
-                            theme.style(Role::Dim),
-                        );
+                    if let Some(found) = found(app).filter(|_| prompt.kind == Kind::Search) {
+                        put_right(buffer, foot, x + 1, foot.y, &format!("{} found", count(found)), dim);
                     }
                 }
             }
@@ -106,15 +100,37 @@ fn draw_screen(buffer: &mut Buffer, area: Rect, app: &App) -> Option<Position> {
     if let Mode::Help(help) = &app.mode {
         let rows = views::help::rows(app.view(), app.is_compare(), &help.typed);
         let screen = Rect { height: area.height - 1, ..area };
-        views::help::draw(buffer, screen, help, &rows, &app.theme);
+        views::help::draw(buffer, screen, help, &rows, &app.screen.theme);
     }
-    app.theme.finish(buffer);
+    app.screen.theme.finish(buffer);
     cursor
+}
+
+/// How many matches the search has.
+fn found(app: &App) -> Option<usize> {
+    let pane = app.pane()?;
+    match app.view() {
+        View::Diff => app.diff.tree.standing().map(|(_, found)| found),
+        View::Tree | View::Flame => pane.calls.standing(app.view()).map(|(_, found)| found),
+        View::Timeline => pane.timeline.phases.as_ref().map(FoundPhases::len),
+        _ => None,
+    }
+}
+
+/// Why what was typed does not work, in as many lines as it takes, above the prompt.
+fn draw_error(buffer: &mut Buffer, area: Rect, error: &str, app: &App) {
+    let lines = wrap(&printable(error), area.width.into());
+    let lines = &lines[..lines.len().min(usize::from(area.height / 2))];
+    let first = area.bottom() - lines.len() as u16;
+    for (row, line) in lines.iter().enumerate() {
+        let padded = format!("{line:columns$}", columns = usize::from(area.width));
+        put(buffer, area, area.x, first + row as u16, &padded, app.screen.theme.style(Role::Danger));
+    }
 }
 
 /// The file, the device, and whether its numbers can be trusted.
 fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
-    let theme = &app.theme;
+    let theme = &app.screen.theme;
     let dim = theme.style(Role::Dim);
     let mut x = put(buffer, area, area.x, area.y, "vramscope", theme.style(Role::Accent));
     let Some(pane) = app.pane() else { return };
@@ -125,59 +141,66 @@ fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
         Status::Exact => ("●", Role::Fine),
         _ => ("▲", Role::Warm),
     };
-    let about = match verdict.estimated_bytes {
-        0 => String::new(),
-        n => format!(" ±{}", bytes(n)),
-    };
-    let verdict = format!("{mark} {}{about}", verdict.status.name().replace('_', " "));
-    let devices = match pane.doc.opened.replays.len() {
+    let sentence = verdict.sentence();
+    let mut about = match pane.doc.opened.replays.len() {
         1 => subject.device_name(),
-        n => format!("{} ({} of {n}, < >)", subject.device_name(), pane.device + 1),
+        n => format!("{} ({} of {n} devices, < >)", subject.device_name(), pane.device + 1),
     };
+    let files = app.files.ranks.rows.len();
+    if files > 1 && !app.is_compare() {
+        about += &match app.files.ranks.noun() {
+            "rank" => format!("  {} of {files} ranks (6)", app.files.ranks.rows[pane.file].label),
+            noun => format!("  {noun} {} of {files} (6)", pane.file + 1),
+        };
+    }
     let loading = loading_words(app);
-    let room = usize::from(area.width).saturating_sub(x as usize + verdict.width() + devices.width() + 6);
+    // The verdict in a word at least; the whole sentence where there is room.
+    let word = sentence.split([':', ';']).next().unwrap_or_default();
+    let room = usize::from(area.width).saturating_sub(usize::from(x) + width(word) + width(&about) + 8);
     let title = if app.is_compare() { "compare".into() } else { pane.doc.title() };
     x = put(buffer, area, x, area.y, &fit(&title, room), theme.style(Role::Title));
-    x = put(buffer, area, x, area.y, &format!("  {devices}"), dim);
+    x = put(buffer, area, x, area.y, &format!("  {about}"), dim);
     if !app.has_tabs() {
         x = put(buffer, area, x, area.y, &format!("  {}", app.view().name()), theme.style(Role::Accent));
     }
     if let Some(words) = loading {
         x = put(buffer, area, x, area.y, &format!("  {words}"), theme.style(Role::Warm));
     }
-    put_right(buffer, area, x, area.y, &verdict, theme.style(role));
+    let room = usize::from(area.right().saturating_sub(x)).saturating_sub(4);
+    let shown = if width(&sentence) <= room { sentence.clone() } else { fit(word, room) };
+    put_right(buffer, area, x, area.y, &format!("{mark} {shown}"), theme.style(role));
 }
 
 fn loading_words(app: &App) -> Option<String> {
-    let job = app.loading.first()?;
+    let job = app.files.loading.first()?;
     let name = job.input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Some(match job.tracker.progress() {
         (done, total) if total > 0 => {
-            format!("reading {} {}%", printable(&name), (done * 100 / total).min(100))
+            format!("reading {} {}", printable(&name), share(done.min(total), total))
         }
-        (done, _) => format!("reading {} {}", printable(&name), bytes(done)),
+        (done, _) => format!("reading {} {}", printable(&name), size(done)),
     })
 }
 
 /// The views with their keys, and where each is.
-pub(crate) fn tabs(app: &App, width: u16) -> Vec<(View, u16, String)> {
+pub(crate) fn tabs(app: &App, columns: u16) -> Vec<(View, u16, String)> {
     let found = app.pane().map_or(0, |pane| pane.subject().index().insights.len());
     let mut x = 0;
-    let gap = if width >= 100 { 2 } else { 1 };
+    let gap = if columns >= 100 { 2 } else { 1 };
     let tab = |(number, view): (usize, View)| {
         let text = match view {
-            View::Insights if found > 0 && width >= 84 => format!("{} {} {found}", number + 1, view.name()),
+            View::Insights if found > 0 && columns >= 84 => format!("{} {} {found}", number + 1, view.name()),
             _ => format!("{} {}", number + 1, view.name()),
         };
         let at = x;
-        x += text.width() as u16 + gap;
+        x += width(&text) as u16 + gap;
         (view, at, text)
     };
     View::ALL.into_iter().take(9).enumerate().map(tab).collect()
 }
 
 fn draw_tabs(buffer: &mut Buffer, area: Rect, app: &App) {
-    let theme = &app.theme;
+    let theme = &app.screen.theme;
     let shown = match app.view() {
         View::Allocations => View::Tree,
         view => view,
@@ -192,10 +215,11 @@ fn draw_tabs(buffer: &mut Buffer, area: Rect, app: &App) {
 }
 
 fn draw_panes(buffer: &mut Buffer, app: &App) {
-    let theme = &app.theme;
+    let theme = &app.screen.theme;
+    let run = app.run_note();
     let top = app.panes.iter().map(|pane| pane.timeline.top(pane.subject())).max().unwrap_or(1);
     for (number, pane) in app.panes.iter().enumerate() {
-        let is_active = number == app.active;
+        let is_active = number == app.pair.active;
         if app.is_compare() {
             let name = Rect { y: pane.area.y.saturating_sub(1), height: 1, ..pane.area };
             let mark = if is_active { "▸ " } else { "  " };
@@ -204,19 +228,19 @@ fn draw_panes(buffer: &mut Buffer, app: &App) {
             let words = format!("{mark}{side} {} · {}", pane.doc.title(), subject.device_name());
             let style = if is_active { theme.style(Role::Title) } else { theme.style(Role::Dim) };
             put(buffer, name, name.x, name.y, &fit(&words, name.width.into()), style);
-            if number == 1 && app.split == Split::Columns {
+            if number == 1 && app.pair.split == Split::Columns {
                 let x = pane.area.x - 1;
                 for y in name.y..pane.area.bottom() {
                     put(buffer, Rect::new(x, y, 1, 1), x, y, "│", theme.style(Role::Dim));
                 }
             }
         }
-        draw_pane(buffer, pane, app, chart::Shared { top, is_active });
+        draw_pane(buffer, pane, app, chart::Shared { top, is_active, run: run.as_deref() });
     }
 }
 
-fn draw_pane(buffer: &mut Buffer, pane: &Pane, app: &App, shared: chart::Shared) {
-    let (area, theme) = (pane.area, &app.theme);
+fn draw_pane(buffer: &mut Buffer, pane: &Pane, app: &App, shared: chart::Shared<'_>) {
+    let (area, theme) = (pane.area, &app.screen.theme);
     match pane.view {
         View::Timeline => chart::draw(buffer, area, pane, theme, shared),
         View::Tree => views::tree::draw(buffer, area, pane, theme),
@@ -232,17 +256,17 @@ fn draw_pane(buffer: &mut Buffer, pane: &Pane, app: &App, shared: chart::Shared)
 
 /// Nothing is loaded yet, or cannot be.
 fn draw_empty(buffer: &mut Buffer, area: Rect, app: &App) {
-    let theme = &app.theme;
+    let theme = &app.screen.theme;
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let inner = Rect { x: area.x + 2, width: area.width.saturating_sub(4), ..area };
-    if let Some(failure) = &app.failure {
-        for (row, line) in crate::words::wrap(&printable(failure), inner.width.into()).iter().enumerate() {
+    if let Some(failure) = &app.files.failure {
+        for (row, line) in wrap(&printable(failure), inner.width.into()).iter().enumerate() {
             put(buffer, inner, inner.x, inner.y + 1 + row as u16, line, theme.style(Role::Danger));
         }
         return;
     }
     let middle = inner.y + inner.height / 3;
-    for (number, job) in app.loading.iter().enumerate() {
+    for (number, job) in app.files.loading.iter().enumerate() {
         let y = middle + number as u16 * 3;
         let path = printable(&job.input.path.to_string_lossy());
         put(
@@ -260,20 +284,20 @@ fn draw_empty(buffer: &mut Buffer, area: Rect, app: &App) {
             let x = put(buffer, inner, inner.x, y + 1, &"━".repeat(filled), theme.style(Role::Accent));
             let x = put(buffer, inner, x, y + 1, &"─".repeat(room - filled), dim);
             let words = if done >= total {
-                "working out…".into()
+                "analyzing…".into()
             } else {
-                format!("{} of {}", bytes(done), bytes(total))
+                format!("{} of {}", size(done), size(total))
             };
             put(buffer, inner, x + 2, y + 1, &words, dim);
         } else {
-            put(buffer, inner, inner.x, y + 1, &bytes(done), dim);
+            put(buffer, inner, inner.x, y + 1, &size(done), dim);
         }
     }
 }
 
 /// The keys that work here, as many as there is room for.
 fn draw_footer(buffer: &mut Buffer, area: Rect, app: &App) {
-    let theme = &app.theme;
+    let theme = &app.screen.theme;
     let (key_style, dim) = (theme.style(Role::Accent), theme.style(Role::Dim));
     if let Some(message) = &app.message {
         put(
@@ -288,7 +312,7 @@ fn draw_footer(buffer: &mut Buffer, area: Rect, app: &App) {
     }
     if app.panes.is_empty() {
         let x = put(buffer, area, area.x, area.y, "q", key_style);
-        put(buffer, area, x, area.y, if app.failure.is_some() { " quit" } else { " cancel" }, dim);
+        put(buffer, area, x, area.y, if app.files.failure.is_some() { " quit" } else { " cancel" }, dim);
         return;
     }
     // Help and the way out are always there.
@@ -297,16 +321,16 @@ fn draw_footer(buffer: &mut Buffer, area: Rect, app: &App) {
     let is_fixed = |action: Action| matches!(action, Action::Help | Action::Back);
     let (fixed, others): (Vec<_>, Vec<_>) = rows.partition(|row| is_fixed(row.action));
     let words = |row: &&crate::keys::Binding| (row.keys[0], label(app, row.action, row.label));
-    let width = |(key, label): &(&str, String)| sign(key).width() + label.width() + 3;
+    let columns = |(key, label): &(&str, String)| width(sign(key)) + width(label) + 3;
     let mut room = usize::from(area.width);
     let fixed: Vec<_> = fixed.iter().rev().map(words).collect();
-    room = room.saturating_sub(fixed.iter().map(width).sum());
+    room = room.saturating_sub(fixed.iter().map(columns).sum());
     for row in &others {
         let hint = words(row);
-        if width(&hint) > room {
+        if columns(&hint) > room {
             break;
         }
-        room -= width(&hint);
+        room -= columns(&hint);
         hints.push(hint);
     }
     hints.extend(fixed);
@@ -335,14 +359,18 @@ fn label(app: &App, action: Action, label: &str) -> String {
     let is_diff = app.view() == View::Diff;
     match action {
         Action::Internal => {
-            let hidden =
-                if is_diff { app.diff.hide_internal } else { pane.is_some_and(|pane| pane.hide_internal) };
+            let hidden = if is_diff {
+                app.diff.hide_internal
+            } else {
+                pane.is_some_and(|pane| pane.calls.hide_internal)
+            };
             if hidden { "show internal".into() } else { "hide internal".into() }
         }
-        Action::Link if app.is_linked => "unlink".into(),
+        Action::Link if app.pair.is_linked => "unlink".into(),
         Action::Back if app.view() == View::Timeline => "quit".into(),
         Action::Back
-            if !is_diff && pane.is_some_and(|pane| pane.view == View::Tree && pane.tree.root() != 0) =>
+            if !is_diff
+                && pane.is_some_and(|pane| pane.view == View::Tree && pane.calls.tree.root() != 0) =>
         {
             "unfocus".into()
         }

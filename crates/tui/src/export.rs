@@ -11,7 +11,7 @@ use crate::pane::Pane;
 use crate::views::Names;
 use crate::views::ranks::Progress;
 
-/// Rows of a list at the most: a screen is no database; `vramscope export` is for all of it.
+/// Rows of a list at most; `vramscope export` writes all of them.
 const MOST_ROWS: usize = 10_000;
 
 /// The view with its rows, those that are scrolled away included.
@@ -21,13 +21,13 @@ pub(crate) fn json(app: &App) -> Value {
     let body = match app.view() {
         View::Timeline => timeline(pane),
         View::Tree => {
-            json!({"total_bytes": pane.live.as_ref().map(|live| live.total.bytes), "rows": tree(&pane.tree, Names::Snapshot(subject.snapshot()), false)})
+            json!({"total_bytes": pane.scope.live.as_ref().map(|live| live.total.bytes), "rows": tree(&pane.calls.tree, Names::Snapshot(subject.snapshot()), false)})
         }
         View::Flame => {
             let cells = crate::views::flame::cells(pane, u16::MAX, 64);
             let names = Names::Snapshot(subject.snapshot());
             let cell = |cell: &crate::views::flame::Cell| {
-                let item = pane.tree.outline.get(cell.node)?;
+                let item = pane.calls.tree.outline.get(cell.node)?;
                 Some(
                     json!({"depth": cell.depth, "bytes": item.now.bytes, "count": item.now.count, "frame": names.long(item.place)}),
                 )
@@ -66,7 +66,7 @@ pub(crate) fn json(app: &App) -> Value {
                 Progress::Failed(why) => json!({"path": row.title(), "error": why}),
                 Progress::Waiting => json!({"path": row.title()}),
             };
-            json!({"rows": app.ranks.rows.iter().map(row).collect::<Vec<_>>()})
+            json!({"rows": app.files.ranks.rows.iter().map(row).collect::<Vec<_>>()})
         }
         View::Events => {
             let row = pane.events.selected_row();
@@ -89,7 +89,7 @@ pub(crate) fn json(app: &App) -> Value {
             json!({"title": app.diff.title(), "rows": tree(&app.diff.tree, app.diff.names(), true)})
         }
     };
-    let at = if app.view() == View::Timeline { pane.cursor() } else { pane.at };
+    let at = pane.moment();
     json!({
         "schema": "vramscope/screen/1",
         "view": app.view().name(),

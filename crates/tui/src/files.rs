@@ -10,14 +10,14 @@ use crate::views::ranks::{Figures, Progress};
 
 impl App {
     pub(crate) fn load(&mut self, row: usize, purpose: Purpose) {
-        let Some(input) = self.ranks.rows.get(row).map(|row| row.input.clone()) else { return };
-        // Whoever asks for another file wants the one before no more.
-        for job in self.loading.iter().filter(|job| job.purpose == purpose) {
+        let Some(input) = self.files.ranks.rows.get(row).map(|row| row.input.clone()) else { return };
+        // Another file replaces the one that is still being read.
+        for job in self.files.loading.iter().filter(|job| job.purpose == purpose) {
             job.tracker.cancel();
         }
         let bytes = input.path.metadata().map_or(0, |metadata| metadata.len());
         let job = Job { row, input, purpose, tracker: Tracker::new(bytes) };
-        self.loading.push(job.clone());
+        self.files.loading.push(job.clone());
         self.effects.push(Effect::Load(job));
     }
 
@@ -25,45 +25,50 @@ impl App {
     pub fn receive(&mut self, news: News) {
         match news {
             News::Loaded(job, result) => {
-                self.loading.retain(|other| !Arc::ptr_eq(&other.tracker, &job.tracker));
+                self.files.loading.retain(|other| !Arc::ptr_eq(&other.tracker, &job.tracker));
                 if job.tracker.is_cancelled() {
                     return;
                 }
                 match result {
                     Ok(document) if document.is_empty() => {
                         let path = job.input.path.display();
-                        self.fail(job.row, format!("{path}: nothing was allocated while recording"));
+                        self.fail(
+                            job.row,
+                            format!("{path}: nothing was allocated on any device while recording"),
+                        );
                     }
                     Ok(mut document) => {
-                        document.shapes.clone_from(&self.shapes);
+                        document.shapes.clone_from(&self.files.shapes);
                         self.show(job.row, job.purpose, Arc::new(*document));
                     }
                     Err(why) => self.fail(job.row, why),
                 }
             }
             News::Ranked(row, result) => {
-                if let Some(row) = self.ranks.rows.get_mut(row) {
+                if let Some(row) = self.files.ranks.rows.get_mut(row) {
                     row.progress = match result {
                         Ok(Some(figures)) => Progress::Known(Box::new(figures)),
-                        Ok(None) => Progress::Failed("nothing was allocated while recording".into()),
+                        Ok(None) => {
+                            Progress::Failed("nothing was allocated on any device while recording".into())
+                        }
                         Err(why) => Progress::Failed(why),
                     };
                 }
-                self.ranks.compare();
+                self.files.ranks.compare();
             }
         }
         self.refresh();
     }
 
     fn fail(&mut self, row: usize, why: String) {
-        if let Some(row) = self.ranks.rows.get_mut(row) {
+        if let Some(row) = self.files.ranks.rows.get_mut(row) {
             row.progress = Progress::Failed(why.clone());
         }
-        if self.panes.is_empty() && self.loading.is_empty() {
+        if self.panes.is_empty() && self.files.loading.is_empty() {
             // Of several files another may do.
-            match (row + 1..self.ranks.rows.len()).next() {
-                Some(next) if !self.starts_with_two => self.load(next, Purpose::Show),
-                _ => self.failure = Some(why),
+            match (row + 1..self.files.ranks.rows.len()).next() {
+                Some(next) if !self.pair.starts_with_two => self.load(next, Purpose::Show),
+                _ => self.files.failure = Some(why),
             }
         } else {
             self.message = Some(why);
@@ -72,37 +77,35 @@ impl App {
 
     fn show(&mut self, row: usize, purpose: Purpose, document: Arc<Document>) {
         let is_first = self.panes.is_empty();
-        if let (Some(figures), Some(row)) = (Figures::new(&document.opened), self.ranks.rows.get_mut(row)) {
+        if let (Some(figures), Some(row)) =
+            (Figures::new(&document.opened), self.files.ranks.rows.get_mut(row))
+        {
             row.progress = Progress::Known(Box::new(figures));
         }
-        let pane = Pane::new(document);
+        let pane = Pane::new(document, row);
         match purpose {
             Purpose::Beside if !is_first => {
                 self.panes.truncate(1);
-                self.shown.truncate(1);
                 self.panes.push(pane);
-                self.shown.push(row);
                 self.leave_whole_screen_views();
             }
-            Purpose::Show if !is_first && (!self.starts_with_two || self.panes.len() > 1) => {
-                self.panes[self.active] = pane;
-                self.shown[self.active] = row;
+            Purpose::Show if !is_first && (!self.pair.starts_with_two || self.panes.len() > 1) => {
+                self.panes[self.pair.active] = pane;
             }
             // The second of two files may be there before the first.
             Purpose::Show => {
                 self.panes.insert(0, pane);
-                self.shown.insert(0, row);
             }
             Purpose::Beside => {
                 self.panes.push(pane);
-                self.shown.push(row);
             }
         }
-        self.ranks.compare();
-        let waiting = |row: &usize| matches!(self.ranks.rows[*row].progress, Progress::Waiting);
-        let others: Vec<_> = (0..self.ranks.rows.len()).filter(waiting).collect();
-        if is_first && !self.starts_with_two && !others.is_empty() {
-            let inputs = others.into_iter().map(|row| (row, self.ranks.rows[row].input.clone())).collect();
+        self.files.ranks.compare();
+        let waiting = |row: &usize| matches!(self.files.ranks.rows[*row].progress, Progress::Waiting);
+        let others: Vec<_> = (0..self.files.ranks.rows.len()).filter(waiting).collect();
+        if is_first && !self.pair.starts_with_two && !others.is_empty() {
+            let inputs =
+                others.into_iter().map(|row| (row, self.files.ranks.rows[row].input.clone())).collect();
             self.effects.push(Effect::Rank(inputs));
         }
         self.layout();

@@ -1,11 +1,10 @@
-//! What looks wrong, as the list shows it: the findings of the analysis, with their numbers in words.
+//! The findings of the analysis with their numbers in words, as the list shows them.
 
 use vramscope_analysis::{
     Amount, Counter, Finding, Kind, Line, Moment, Replay, Severity, Span, insights as findings,
 };
+use vramscope_format::{count, percent, printable, seconds, size, words};
 use vramscope_snapshot::Snapshot;
-
-use crate::words::{bytes, count, duration, line, printable};
 
 /// One finding.
 #[derive(Clone, Debug)]
@@ -16,7 +15,7 @@ pub(crate) struct Insight {
     /// Where to look: the highest moment of what it is about.
     pub(crate) at: Moment,
     pub(crate) what: String,
-    /// What it rests on, by name.
+    /// The evidence, by name.
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) advice: String,
     /// The line that it is about.
@@ -25,30 +24,30 @@ pub(crate) struct Insight {
     pub(crate) is_of_segments: bool,
 }
 
-/// Everything that looks wrong on a device, worst first.
+/// The findings of a device, most severe first.
 pub(crate) fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Vec<Insight> {
-    findings(snapshot, replay, spans, &bytes).into_iter().map(|finding| insight(replay, finding)).collect()
+    findings(snapshot, replay, spans, &size).into_iter().map(|finding| insight(replay, finding)).collect()
 }
 
 fn insight(replay: &Replay, finding: Finding) -> Insight {
     let (from, to) = finding.when;
     let mut facts: Vec<(String, String)> = Vec::new();
     if let Some(place) = &finding.site.line {
-        facts.push(("line".into(), line(place)));
+        facts.push(("line".into(), printable(&place.short())));
     }
     for evidence in &finding.evidence {
         let value = match &evidence.value {
-            Amount::Bytes(n) => bytes(*n),
+            Amount::Bytes(n) => size(*n),
             Amount::Count(n) => count(*n),
-            Amount::Share(share) => format!("{:.1}%", share * 100.0),
-            Amount::Micros(us) => duration(i64::try_from(*us).unwrap_or(i64::MAX)),
+            Amount::Share(share) => percent(*share),
+            Amount::Micros(us) => seconds(*us),
             Amount::Text(text) => printable(text),
         };
         let value = match &evidence.place {
             Some(place) => format!("{value}  {}", printable(place)),
             None => value,
         };
-        facts.push((evidence.name.replace('_', " "), value));
+        facts.push((words(evidence.name), value));
     }
     let is_of_segments = matches!(
         finding.kind,

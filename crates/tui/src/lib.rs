@@ -6,11 +6,11 @@
 
 mod app;
 mod branches;
+mod calls;
 mod document;
 mod draw;
 mod export;
 mod files;
-mod filter;
 mod insight;
 pub mod keys;
 mod list;
@@ -23,15 +23,15 @@ mod prompt;
 mod terminal;
 mod theme;
 mod views;
-mod words;
 
+use vramscope_analysis::query::Pattern;
 use vramscope_analysis::shapes::Dims;
 use vramscope_files::{Cache, Input};
 
 pub use app::{App, Effect};
 pub use document::Document;
 pub use draw::draw;
-pub use load::{Job, News, Purpose, Tracker};
+pub use load::{Job, Loader, News, Purpose, Tracker};
 pub use theme::{Colors, Ground, Theme};
 pub use views::ranks::Figures;
 
@@ -48,12 +48,15 @@ pub struct Options {
     pub mouse: bool,
     /// The dimensions of the model, as far as they are known: they explain byte counts as tensors.
     pub dims: Dims,
+    /// Frames that are passed over: they are neither the user's own line nor part of call trees.
+    pub ignore_frames: Option<Pattern>,
     /// What was read before.
     pub cache: Option<Cache>,
 }
 
 /// Runs the terminal UI until the user leaves it; returns the exit code.
 pub fn run(options: Options) -> std::io::Result<u8> {
-    let Options { inputs, compare, theme, mouse, dims, cache } = options;
-    terminal::run(App::new(inputs, compare, theme, mouse).with_dims(&dims), cache.as_ref())
+    let Options { inputs, compare, theme, mouse, dims, ignore_frames, cache } = options;
+    let app = App::new(inputs, compare, theme, mouse).with_dims(&dims);
+    terminal::run(app, &Loader { cache, ignore_frames })
 }

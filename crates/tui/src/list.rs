@@ -8,12 +8,12 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Selects another row, so many further down, and no further than the ends.
+    /// Moves the selection by a number of rows, no further than the ends.
     pub(crate) fn step(&mut self, by: isize, len: usize) {
         self.selected = self.selected.saturating_add_signed(by).min(len.saturating_sub(1));
     }
 
-    /// Keeps the selected row on a screen of so many rows, and the screen full.
+    /// Keeps the selected row on a screen of a number of rows, and the screen full.
     pub(crate) fn scroll(&mut self, len: usize, height: usize) {
         let height = height.max(1);
         self.selected = self.selected.min(len.saturating_sub(1));

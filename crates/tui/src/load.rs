@@ -1,4 +1,4 @@
-//! Loading in the background: the screen stays alive, says how far it is, and can call it off.
+//! Loading in the background: the screen stays alive, shows progress, and can cancel it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use vramscope_files::{Cache, Input, OpenError, Progress, open, open_each};
+use vramscope_analysis::query::Pattern;
+use vramscope_files::{Cache, Input, OpenError, Opened, Progress, open, open_each};
 
 use crate::document::Document;
 use crate::views::ranks::Figures;
@@ -20,17 +21,17 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Nothing done of so many bytes.
+    /// Nothing is read yet of a number of bytes.
     pub(crate) fn new(total: u64) -> Arc<Self> {
         Arc::new(Self { total: AtomicU64::new(total), ..Self::default() })
     }
 
-    /// Bytes that are read, and how many there are; none if nobody knows.
+    /// Bytes that are read, and how many there are; 0 where that is not known.
     pub(crate) fn progress(&self) -> (u64, u64) {
         (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
     }
 
-    /// Calls it off.
+    /// Stops reading.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -80,25 +81,56 @@ pub enum News {
     Ranked(usize, Result<Option<Figures>, String>),
 }
 
+/// How files are opened.
+#[derive(Clone, Debug, Default)]
+pub struct Loader {
+    /// What was read before.
+    pub cache: Option<Cache>,
+    /// Frames that are passed over: they are neither the user's own line nor part of call trees.
+    pub ignore_frames: Option<Pattern>,
+}
+
+impl Loader {
+    /// Reads a file to look at it.
+    pub fn document(&self, input: &Input, progress: &dyn Progress) -> Result<Document, OpenError> {
+        let mut opened = open(input, self.cache.as_ref(), progress)?;
+        self.prepare(&mut opened);
+        Ok(Document::new(opened))
+    }
+
+    /// Reads a file for its figures, and keeps nothing else of it; `None` if nothing was allocated.
+    pub fn figures(&self, input: &Input) -> Result<Option<Figures>, OpenError> {
+        let mut opened = open(input, self.cache.as_ref(), &())?;
+        self.prepare(&mut opened);
+        Ok(Figures::new(&opened))
+    }
+
+    fn prepare(&self, opened: &mut Opened) {
+        let Some(pattern) = &self.ignore_frames else { return };
+        // While the cache is written, that thread holds the snapshot too, and changing it would copy it.
+        opened.wait_until_cached();
+        let snapshot = Arc::make_mut(&mut opened.snapshot);
+        snapshot.ignore_frames(|file, line, name| pattern.matches_frame(file, line, name));
+    }
+}
+
 /// Reads a file on a thread of its own.
-pub(crate) fn load(job: Job, cache: Option<Cache>, news: Sender<News>) {
+pub(crate) fn load(job: Job, loader: Loader, news: Sender<News>) {
     thread::spawn(move || {
-        let result = open(&job.input, cache.as_ref(), job.tracker.as_ref());
-        let result = match result {
-            Ok(opened) => Ok(Box::new(Document::new(opened))),
-            Err(error) => Err(error.to_string()),
-        };
+        let result = loader.document(&job.input, job.tracker.as_ref());
+        let result = result.map(Box::new).map_err(|error| error.to_string());
         // Nobody listens any more if the program has ended.
         let _ = news.send(News::Loaded(job, result));
     });
 }
 
 /// Reads many files for their figures, and keeps none of them.
-pub(crate) fn rank(inputs: Vec<(usize, Input)>, cache: Option<Cache>, news: Sender<News>) {
+pub(crate) fn rank(inputs: Vec<(usize, Input)>, loader: Loader, news: Sender<News>) {
     thread::spawn(move || {
         let (rows, inputs): (Vec<usize>, Vec<Input>) = inputs.into_iter().unzip();
         let row_of = |path: &PathBuf| inputs.iter().position(|input| input.path == *path);
-        let results = open_each(&inputs, cache.as_ref(), &(), |opened| {
+        let results = open_each(&inputs, loader.cache.as_ref(), &(), |mut opened| {
+            loader.prepare(&mut opened);
             if let Some(at) = row_of(&opened.path) {
                 let _ = news.send(News::Ranked(rows[at], Ok(Figures::new(&opened))));
             }

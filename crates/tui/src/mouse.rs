@@ -1,9 +1,12 @@
 //! What the mouse does: everything it can do, a key can too.
 
+use std::sync::Arc;
+
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
 use crate::app::{App, Mode};
+use crate::document::Subject;
 use crate::keys::{Action, View};
 use crate::list::List;
 use crate::views::{self, timeline_layout};
@@ -31,7 +34,7 @@ impl App {
     fn click(&mut self, at: Position) {
         self.message = None;
         if at.y == 1 && self.has_tabs() {
-            let hit = crate::draw::tabs(self, self.size.0)
+            let hit = crate::draw::tabs(self, self.screen.size.0)
                 .into_iter()
                 .find(|(_, x, text)| (*x..x + text.len() as u16).contains(&at.x));
             if let Some((view, ..)) = hit {
@@ -42,7 +45,7 @@ impl App {
         if !self.is_whole_screen() {
             let hit = self.panes.iter().position(|pane| pane.area.contains(at));
             let Some(hit) = hit else { return };
-            self.active = hit;
+            self.pair.active = hit;
         }
         if self.view() == View::Timeline {
             self.click_chart(at);
@@ -60,7 +63,7 @@ impl App {
 
     /// A click on a column puts the cursor there; a click on the cursor opens it.
     fn click_chart(&mut self, at: Position) {
-        let Some(pane) = self.panes.get_mut(self.active) else { return };
+        let Some(pane) = self.panes.get_mut(self.pair.active) else { return };
         let chart = timeline_layout(pane.area, pane.shape).chart;
         if !chart.contains(at) {
             return;
@@ -69,20 +72,23 @@ impl App {
         if pane.timeline.is_at(column, columns) {
             self.act(Action::Enter);
         } else {
-            pane.timeline.point(column, columns);
+            let doc = Arc::clone(&pane.doc);
+            pane.timeline.point(Subject { doc: &doc, device: pane.device }, column, columns);
         }
     }
 
     fn drag(&mut self, at: Position) {
-        let Some(pane) = self.panes.get_mut(self.active) else { return };
+        let Some(pane) = self.panes.get_mut(self.pair.active) else { return };
         let chart = timeline_layout(pane.area, pane.shape).chart;
         if chart.contains(at) {
-            pane.timeline.point((at.x - chart.x).into(), chart.width.into());
+            let doc = Arc::clone(&pane.doc);
+            let subject = Subject { doc: &doc, device: pane.device };
+            pane.timeline.point(subject, (at.x - chart.x).into(), chart.width.into());
         }
     }
 
     fn click_flame(&mut self, at: Position) {
-        let Some(pane) = self.panes.get(self.active) else { return };
+        let Some(pane) = self.panes.get(self.pair.active) else { return };
         let graph = Rect { y: pane.area.y + 1, height: pane.area.height.saturating_sub(3), ..pane.area };
         let top = views::flame::top(pane, graph.height.into());
         let Some(depth) = at.y.checked_sub(graph.y).map(|row| u32::from(row) + top) else { return };
@@ -90,20 +96,20 @@ impl App {
         let x = at.x.saturating_sub(graph.x);
         let hit = cells.iter().find(|cell| cell.depth == depth && (cell.x..cell.x + cell.width).contains(&x));
         let Some(node) = hit.map(|cell| cell.node) else { return };
-        if node == pane.flame_at {
+        if node == pane.calls.flame_at {
             self.act(Action::Enter);
-        } else if let Some(pane) = self.panes.get_mut(self.active) {
-            pane.flame_at = node;
+        } else if let Some(pane) = self.panes.get_mut(self.pair.active) {
+            pane.calls.flame_at = node;
         }
     }
 
     fn wheel(&mut self, at: Position, towards: isize) {
         if self.view() == View::Timeline {
-            let hit = self.panes.iter().position(|pane| pane.area.contains(at)).unwrap_or(self.active);
-            self.active = hit;
+            let hit = self.panes.iter().position(|pane| pane.area.contains(at)).unwrap_or(self.pair.active);
+            self.pair.active = hit;
             let Some(pane) = self.panes.get_mut(hit) else { return };
-            let doc = std::sync::Arc::clone(&pane.doc);
-            let subject = crate::document::Subject { doc: &doc, device: pane.device };
+            let doc = Arc::clone(&pane.doc);
+            let subject = Subject { doc: &doc, device: pane.device };
             let chart = timeline_layout(pane.area, pane.shape).chart;
             let column = usize::from(at.x.saturating_sub(chart.x).min(chart.width.saturating_sub(1)));
             let factor = if towards < 0 { 0.8 } else { 1.25 };
@@ -120,18 +126,20 @@ impl App {
         let body = self.body();
         let view = self.view();
         match view {
-            View::Ranks => return Some((body.y + 2, &mut self.ranks.list, self.ranks.rows.len())),
+            View::Ranks => {
+                return Some((body.y + 2, &mut self.files.ranks.list, self.files.ranks.rows.len()));
+            }
             View::Diff => {
                 let tree = &mut self.diff.tree;
                 return Some((body.y + 2, &mut tree.list, tree.rows.len()));
             }
             _ => {}
         }
-        let pane = self.panes.get_mut(self.active)?;
+        let pane = self.panes.get_mut(self.pair.active)?;
         let top = pane.area.y;
         let insights = pane.subject().index().insights.len();
         Some(match view {
-            View::Tree => (top + 2, &mut pane.tree.list, pane.tree.rows.len()),
+            View::Tree => (top + 2, &mut pane.calls.tree.list, pane.calls.tree.rows.len()),
             View::Allocations => (top + 3, &mut pane.allocations.list, pane.allocations.rows.len()),
             View::Segments => (top + 2, &mut pane.segments.list, pane.segments.rows.len()),
             View::Events => {

@@ -30,10 +30,6 @@ pub(crate) struct Item {
     pub(crate) path: u64,
 }
 
-pub(crate) fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
 /// A tree in the order of its rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outline {

@@ -3,22 +3,21 @@
 use std::sync::Arc;
 
 use ratatui::layout::Rect;
-use vramscope_analysis::{AllocIdx, Direction, Line, Moment};
-use vramscope_snapshot::{FrameId, StackId};
+use vramscope_analysis::{AllocIdx, Moment};
+use vramscope_snapshot::StackId;
 
 use crate::branches::{Branches, Towards};
+use crate::calls::Calls;
 use crate::document::{Document, Subject};
-use crate::filter::Filter;
 use crate::keys::{Action, View};
 use crate::list::List;
-use crate::live::{Ends, Glance, Live, Members};
-use crate::outline::NodeId;
+use crate::live::{ActiveFilter, Glance, Live, Scope};
 use crate::views::allocations::Allocations;
 use crate::views::events::Events;
-use crate::views::info::{Info, Sources};
+use crate::views::info::Info;
 use crate::views::pools::Pools;
 use crate::views::segments::Segments;
-use crate::views::timeline::{Timeline, next_oom};
+use crate::views::timeline::{NO_OOM, Timeline, next_oom};
 use crate::views::{Shape, insights, timeline_layout};
 
 /// What a pane asks of the program.
@@ -33,6 +32,8 @@ pub(crate) enum Reply {
 pub(crate) struct Pane {
     pub(crate) doc: Arc<Document>,
     pub(crate) device: usize,
+    /// Which of the files that were named.
+    pub(crate) file: usize,
     pub(crate) view: View,
     /// Views to go back to.
     came_from: Vec<View>,
@@ -40,29 +41,8 @@ pub(crate) struct Pane {
     pub(crate) area: Rect,
     pub(crate) shape: Shape,
     pub(crate) timeline: Timeline,
-    /// The moment that the views of a moment show.
-    pub(crate) at: Moment,
-    /// The moment to compare with.
-    pub(crate) mark: Option<Moment>,
-    /// The phases that a search looks for.
-    pub(crate) phase: Option<regex_lite::Regex>,
-    pub(crate) hide_internal: bool,
-    pub(crate) inverted: bool,
-    pub(crate) show_info: bool,
-    pub(crate) filter: Filter,
-    pub(crate) live: Option<Live>,
-    pub(crate) tree: Branches,
-    ends: Ends,
-    /// What the tree was made with.
-    tree_is: Option<(bool, bool)>,
-    members: Option<Members>,
-    /// Whether to go to what was looked for, once the tree is made.
-    wants_match: bool,
-    pub(crate) info: Option<Info>,
-    sources: Sources,
-    pub(crate) glance: Option<Glance>,
-    /// What the flame graph has under its cursor.
-    pub(crate) flame_at: NodeId,
+    pub(crate) scope: Scope,
+    pub(crate) calls: Calls,
     pub(crate) allocations: Allocations,
     pub(crate) segments: Segments,
     pub(crate) events: Events,
@@ -71,38 +51,25 @@ pub(crate) struct Pane {
 }
 
 impl Pane {
-    pub(crate) fn new(doc: Arc<Document>) -> Self {
+    pub(crate) fn new(doc: Arc<Document>, file: usize) -> Self {
         let device = doc.main_device();
-        let subject = Subject { doc: &doc, device };
-        let timeline = Timeline::new(subject);
-        let at = timeline.moment(subject, 1);
-        // A recording of C++ frames alone would show nothing.
-        let doc_has_own = doc.has_own_frames();
+        Self::of_device(doc, file, device)
+    }
+
+    fn of_device(doc: Arc<Document>, file: usize, device: usize) -> Self {
+        let timeline = Timeline::new(Subject { doc: &doc, device });
         Self {
+            scope: Scope::new(timeline.at()),
             timeline,
-            at,
             device,
+            file,
+            // A recording of C++ frames alone would show nothing.
+            calls: Calls::new(doc.has_own_frames()),
             doc,
             view: View::Timeline,
             came_from: Vec::new(),
             area: Rect::default(),
             shape: Shape::default(),
-            mark: None,
-            phase: None,
-            hide_internal: doc_has_own,
-            inverted: false,
-            show_info: true,
-            filter: Filter::default(),
-            live: None,
-            tree: Branches::default(),
-            ends: Ends::default(),
-            tree_is: None,
-            members: None,
-            wants_match: false,
-            info: None,
-            sources: Sources::default(),
-            glance: None,
-            flame_at: 0,
             allocations: Allocations::default(),
             segments: Segments::default(),
             events: Events::default(),
@@ -120,22 +87,33 @@ impl Pane {
         timeline_layout(self.area, self.shape).chart.width.into()
     }
 
-    /// The moment under the cursor of the timeline.
-    pub(crate) fn cursor(&self) -> Moment {
-        self.timeline.moment(self.subject(), self.columns())
+    /// The moment that the view shows.
+    pub(crate) fn moment(&self) -> Moment {
+        if self.view == View::Timeline { self.timeline.at() } else { self.scope.at }
     }
 
-    pub(crate) fn set_device(&mut self, device: usize) {
-        if device < self.doc.opened.replays.len() && device != self.device {
-            let view = self.view;
-            let (area, hide, info) = (self.area, self.hide_internal, self.show_info);
-            *self = Self::new(Arc::clone(&self.doc));
-            self.device = device;
-            let subject = Subject { doc: &self.doc, device };
-            self.timeline = Timeline::new(subject);
-            self.at = self.timeline.moment(subject, 1);
-            (self.area, self.hide_internal, self.show_info, self.view) = (area, hide, info, view);
+    /// Shows another device of the file, in the same view and with the same filter.
+    fn set_device(&mut self, device: usize) -> Reply {
+        let count = self.doc.opened.replays.len();
+        if count == 1 {
+            return Reply::Say(format!("{} is the only device in this file", self.subject().device_name()));
         }
+        if device >= count {
+            return Reply::Say("there is no other device in this direction".into());
+        }
+        let mut other = Self::of_device(Arc::clone(&self.doc), self.file, device);
+        (other.view, other.area, other.shape) = (self.view, self.area, self.shape);
+        other.came_from = std::mem::take(&mut self.came_from);
+        other.calls.hide_internal = self.calls.hide_internal;
+        other.calls.show_info = self.calls.show_info;
+        let filter = ActiveFilter::new(&self.scope.filter.text, other.subject());
+        let mut words = format!("{}, {} of {count}", other.subject().device_name(), device + 1);
+        match filter {
+            Ok(filter) => other.scope.filter = filter,
+            Err(why) => words = format!("{words}; the filter is cleared: {why}"),
+        }
+        *self = other;
+        Reply::Say(words)
     }
 
     /// Shows a view, and remembers where to go back to.
@@ -144,13 +122,13 @@ impl Pane {
             return;
         }
         if self.view == View::Timeline && !matches!(view, View::Insights | View::Ranks) {
-            self.set_moment(self.cursor());
+            self.set_moment(self.timeline.at());
         }
         if view == View::Allocations {
             self.list_selected();
         }
         if view == View::Events {
-            self.events.show(self.at);
+            self.events.show(self.scope.at);
         }
         // Going to a view that is on the way back is going back.
         match self.came_from.iter().position(|&earlier| earlier == view) {
@@ -169,8 +147,8 @@ impl Pane {
 
     /// Chooses the moment that the views of a moment show.
     pub(crate) fn set_moment(&mut self, at: Moment) {
-        if at != self.at || self.live.is_none() {
-            self.at = at;
+        if at != self.scope.at || self.scope.live.is_none() {
+            self.scope.at = at;
             self.forget_live();
         }
     }
@@ -183,28 +161,25 @@ impl Pane {
         self.events.show(at);
     }
 
-    /// Goes to the next phase that the search looks for.
-    pub(crate) fn go_to_phase(&mut self, forwards: bool) -> bool {
-        let doc = Arc::clone(&self.doc);
-        let subject = Subject { doc: &doc, device: self.device };
-        let regex = self.phase.as_ref();
-        let at = regex.and_then(|regex| crate::prompt::phase(subject, regex, self.cursor(), forwards));
+    /// Goes to the next phase that a search found.
+    pub(crate) fn go_to_phase(&mut self, towards: Towards) -> bool {
+        let at = self.timeline.phases.as_ref().and_then(|found| found.find(self.timeline.at(), towards));
         at.is_some_and(|at| {
             self.go_to(at);
             true
         })
     }
 
-    pub(crate) fn set_filter(&mut self, filter: Filter) {
-        self.filter = filter;
+    pub(crate) fn set_filter(&mut self, filter: ActiveFilter) {
+        self.scope.filter = filter;
         self.events.refilter();
+        self.segments.refilter();
         self.forget_live();
     }
 
     fn forget_live(&mut self) {
-        self.live = None;
-        self.tree_is = None;
-        self.members = None;
+        self.scope.live = None;
+        self.calls.forget();
     }
 
     /// Works out what is about to be drawn.
@@ -218,7 +193,7 @@ impl Pane {
                 self.timeline.refresh(subject, columns);
             }
             view if view.is_of_a_moment() => self.refresh_live(subject),
-            View::Events => self.events.refresh(subject, &self.filter, height.saturating_sub(2)),
+            View::Events => self.events.refresh(subject, &self.scope.filter, height.saturating_sub(2)),
             View::Insights => {
                 self.insights.scroll(subject.index().insights.len(), insights::list_height(self.area));
             }
@@ -227,79 +202,30 @@ impl Pane {
     }
 
     fn refresh_live(&mut self, subject: Subject<'_>) {
-        let live = match self.live.take() {
+        let filter = &self.scope.filter;
+        let live = match self.scope.live.take() {
             Some(live) => live,
-            None => Live::new(subject, self.at, &self.filter),
+            None => Live::new(subject, self.scope.at, filter),
         };
         if matches!(self.view, View::Tree | View::Flame | View::Allocations) {
-            let kind = (self.hide_internal, self.inverted);
-            if self.tree_is != Some(kind) {
-                let direction = if self.inverted { Direction::Inverted } else { Direction::TopDown };
-                let (outline, ends) = live.tree(subject, direction, self.hide_internal);
-                let flame_path = self.tree.outline.path(self.flame_at);
-                self.tree.replace(outline);
-                self.flame_at = self.tree.outline.find(&flame_path);
-                self.ends = ends;
-                self.tree_is = Some(kind);
-                self.members = None;
-            }
-            if std::mem::take(&mut self.wants_match) {
-                self.tree.go_to_match(Towards::Here);
-            }
-            self.tree
-                .list
-                .scroll(self.tree.rows.len(), crate::views::tree::rows_height(self.area, self.show_info));
-            let wants_members = self.view == View::Allocations || self.show_info;
-            if wants_members && self.members.is_none() {
-                self.members = Some(live.members(subject, &self.filter, &self.ends));
-            }
+            self.calls.refresh(subject, &live, filter, self.view, self.area);
         }
         match self.view {
-            View::Tree => self.info = self.tree_info(subject),
             View::Allocations => {
                 let rows = crate::views::tree::rows_height(self.area, true).saturating_sub(1);
-                let members = self.members.take().unwrap_or_default();
-                self.allocations.refresh(subject, &live, &members, &self.tree.outline, rows);
-                self.members = Some(members);
+                let members = self.calls.members.take().unwrap_or_default();
+                self.allocations.refresh(subject, &live, &members, &self.calls.tree.outline, rows);
+                self.calls.members = Some(members);
+                let sources = &mut self.calls.sources;
                 let chosen = self.allocations.selected();
-                self.info =
-                    chosen.map(|index| Info::of_allocation(subject, index, self.at, &mut self.sources));
+                self.calls.info =
+                    chosen.map(|index| Info::of_allocation(subject, index, &live.state, sources));
             }
-            View::Segments => self.segments.refresh(subject, &live.state, &self.filter, self.area),
+            View::Segments => self.segments.refresh(subject, &live.state, filter, self.area),
             View::Pools => self.pools.refresh(subject, &live.state),
             _ => {}
         }
-        self.live = Some(live);
-    }
-
-    fn tree_info(&mut self, subject: Subject<'_>) -> Option<Info> {
-        let row = self.tree.selected().filter(|_| self.show_info)?;
-        let node = self.tree.last_of(row);
-        let members = self.members.as_ref()?.of(&self.tree.outline, node, row.is_own);
-        let node = if self.inverted { row.node } else { node };
-        Some(Info::of_node(
-            subject,
-            &self.tree.outline,
-            (node, self.tree.last_of(row)),
-            members,
-            self.at,
-            self.inverted,
-            &mut self.sources,
-        ))
-    }
-
-    /// Marks a line in the tree and goes there, once the tree is made.
-    fn look_for(&mut self, subject: Subject<'_>, line: Option<&Line>) {
-        let snapshot = subject.snapshot();
-        let Some(line) = line else { return };
-        let is_same = |row: usize| {
-            let frame = snapshot.stacks.frame(FrameId::from_index(row));
-            frame.line == line.line
-                && snapshot.text(frame.file) == line.file
-                && snapshot.text(frame.name) == line.name
-        };
-        self.tree.search((0..snapshot.stacks.frame_count()).map(is_same).collect());
-        self.wants_match = true;
+        self.scope.live = Some(live);
     }
 
     /// Works out what may take longer than a key should: the heaviest lines under the cursor. Says whether
@@ -308,38 +234,38 @@ impl Pane {
         if self.view != View::Timeline || self.area.height == 0 {
             return false;
         }
-        let at = self.cursor();
-        if self.glance.as_ref().is_some_and(|glance| glance.at == at) {
+        let at = self.timeline.at();
+        if self.timeline.glance.as_ref().is_some_and(|glance| glance.at == at) {
             return false;
         }
-        self.glance = Some(Glance::new(self.subject(), at));
+        self.timeline.glance = Some(Glance::new(self.subject(), at));
         true
     }
 
     /// Lists the allocations below what is selected in the tree or the flame graph; all from elsewhere.
     fn list_selected(&mut self) {
-        let scope = match self.view {
-            View::Tree => {
-                self.tree.selected().map(|row| (self.tree.outline.path(self.tree.last_of(row)), row.is_own))
-            }
-            View::Flame => Some((self.tree.outline.path(self.flame_at), false)),
+        let below = match self.view {
+            View::Tree => self
+                .calls
+                .tree
+                .selected()
+                .map(|row| (self.calls.tree.outline.path(self.calls.tree.last_of(row)), row.is_own)),
+            View::Flame => Some((self.calls.tree.outline.path(self.calls.flame_at), false)),
             _ => None,
         };
-        self.allocations.set_scope(scope.unwrap_or_default());
+        self.allocations.show_below(below.unwrap_or_default());
     }
 
     /// The stack of what is selected, innermost frame first.
     pub(crate) fn selected_stack(&self) -> Vec<String> {
         let of_stack = |stack: StackId| {
             let snapshot = self.subject().snapshot();
-            let long = |frame: vramscope_snapshot::Frame| {
-                crate::words::long(snapshot.text(frame.file), frame.line, snapshot.text(frame.name))
-            };
+            let long = |frame: vramscope_snapshot::Frame| crate::views::frame_long(snapshot, frame);
             snapshot.frames(stack).map(long).collect::<Vec<_>>()
         };
         let of_allocation = |index: AllocIdx| of_stack(self.subject().replay().allocation(index).stack);
         match self.view {
-            View::Tree => self.info.as_ref().map(|info| info.stack.clone()).unwrap_or_default(),
+            View::Tree => self.calls.info.as_ref().map(|info| info.stack.clone()).unwrap_or_default(),
             View::Allocations => self.allocations.selected().map(of_allocation).unwrap_or_default(),
             View::Segments => self.segments.selected_allocation().map(of_allocation).unwrap_or_default(),
             View::Events => {
@@ -348,7 +274,14 @@ impl Pane {
             }
             View::Flame => {
                 let names = crate::views::Names::Snapshot(self.subject().snapshot());
-                self.tree.outline.path(self.flame_at).iter().rev().map(|&place| names.long(place)).collect()
+                self.calls
+                    .tree
+                    .outline
+                    .path(self.calls.flame_at)
+                    .iter()
+                    .rev()
+                    .map(|&place| names.long(place))
+                    .collect()
             }
             _ => Vec::new(),
         }
@@ -361,19 +294,19 @@ impl Pane {
         let height = isize::try_from(self.area.height.saturating_sub(3).max(1)).unwrap_or(1);
         match action {
             Action::View(view) => self.open(view),
-            Action::NextDevice => self.set_device(self.device + 1),
-            Action::PreviousDevice => self.set_device(self.device.wrapping_sub(1)),
+            Action::NextDevice => return self.set_device(self.device + 1),
+            Action::PreviousDevice => return self.set_device(self.device.wrapping_sub(1)),
             Action::Mark => {
-                let at = if self.view == View::Timeline { self.cursor() } else { self.at };
-                self.mark = Some(at);
+                let at = self.moment();
+                self.scope.mark = Some(at);
                 return Reply::Say(format!(
                     "marked {}: D compares another moment with it",
                     subject.moment_name(at)
                 ));
             }
-            Action::Internal => self.hide_internal = !self.hide_internal,
-            Action::Invert => self.inverted = !self.inverted,
-            Action::Info => self.show_info = !self.show_info,
+            Action::Internal => self.calls.hide_internal = !self.calls.hide_internal,
+            Action::Invert => self.calls.inverted = !self.calls.inverted,
+            Action::Info => self.calls.show_info = !self.calls.show_info,
             _ if self.view == View::Timeline => {
                 if action == Action::Enter {
                     self.open(View::Tree);
@@ -383,12 +316,12 @@ impl Pane {
             }
             Action::Peak => self.go_to(subject.replay().peak(self.timeline.counter).at),
             Action::End => self.go_to(subject.replay().end()),
-            Action::NextEvent => self.go_to(Moment(self.at.0.saturating_add(1))),
-            Action::PreviousEvent => self.go_to(Moment(self.at.0.saturating_sub(1))),
+            Action::NextEvent => self.go_to(Moment(self.scope.at.0.saturating_add(1))),
+            Action::PreviousEvent => self.go_to(Moment(self.scope.at.0.saturating_sub(1))),
             Action::NextOom | Action::PreviousOom => {
-                match next_oom(subject, self.at, action == Action::NextOom) {
+                match next_oom(subject, self.scope.at, action == Action::NextOom) {
                     Some(at) => self.go_to(at),
-                    None => return Reply::Say("memory never ran out in this recording".into()),
+                    None => return Reply::Say(NO_OOM.into()),
                 }
             }
             _ => return self.act_in_view(subject, action, height),
@@ -399,13 +332,13 @@ impl Pane {
     fn act_in_view(&mut self, subject: Subject<'_>, action: Action, height: isize) -> Reply {
         match self.view {
             View::Tree => {
-                let is_leaf = self.tree.selected().is_some_and(|row| !self.tree.can_open(row));
+                let is_leaf = self.calls.tree.selected().is_some_and(|row| !self.calls.tree.can_open(row));
                 if action == Action::Enter && is_leaf {
                     self.open(View::Allocations);
-                } else if action == Action::Back && self.tree.unfocus() {
+                } else if action == Action::Back && self.calls.tree.unfocus() {
                     return Reply::Nothing;
                 } else {
-                    return act_in_tree(&mut self.tree, action, height);
+                    return act_in_tree(&mut self.calls.tree, action, height);
                 }
             }
             View::Flame => return crate::views::flame::act(self, action),
@@ -414,7 +347,7 @@ impl Pane {
                     let Some(index) = self.allocations.selected() else { return Reply::Nothing };
                     let opened = subject.replay().allocation(index).opened;
                     if opened == Moment::START {
-                        return Reply::Say("it was there before the first event".into());
+                        return Reply::Say("it was allocated before the recording began".into());
                     }
                     self.open(View::Events);
                     self.events.show(opened);
@@ -457,7 +390,7 @@ impl Pane {
                     if let Some(insight) = found.get(self.insights.selected) {
                         self.go_to(insight.at);
                         self.open(if insight.is_of_segments { View::Segments } else { View::Tree });
-                        self.look_for(subject, insight.line.as_ref());
+                        self.calls.look_for(subject, insight.line.as_ref());
                     }
                     return Reply::Nothing;
                 }
@@ -468,6 +401,9 @@ impl Pane {
         Reply::Nothing
     }
 }
+
+/// What a search says that finds nothing.
+pub(crate) const NOTHING_FOUND: &str = "nothing found";
 
 /// Movement in a list.
 pub(crate) fn act_in_list(list: &mut List, len: usize, action: Action, height: isize) -> Reply {
@@ -505,7 +441,7 @@ pub(crate) fn act_in_tree(tree: &mut Branches, action: Action, height: isize) ->
         Action::SearchNext | Action::SearchPrevious => {
             let towards = if action == Action::SearchNext { Towards::Next } else { Towards::Previous };
             if !tree.go_to_match(towards) {
-                return Reply::Say("nothing found".into());
+                return Reply::Say(NOTHING_FOUND.into());
             }
         }
         _ => return act_in_list(&mut tree.list, tree.rows.len(), action, height),

@@ -1,15 +1,18 @@
 //! The line at the bottom that takes text: searching, going somewhere, filtering.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use regex_lite::Regex;
-use vramscope_analysis::{Moment, Place};
-use vramscope_snapshot::EventIdx;
+use vramscope_analysis::Place;
+use vramscope_analysis::query::{FILTER_GRAMMAR, MOMENT_GRAMMAR, MomentSpec, Pattern};
+use vramscope_format::plural;
 
 use crate::app::{App, Mode};
 use crate::branches::Towards;
 use crate::document::Subject;
-use crate::filter::{self, Filter};
-use crate::keys::View;
+use crate::keys::{Action, View};
+use crate::live::ActiveFilter;
+use crate::pane::{NOTHING_FOUND, Reply, act_in_tree};
+use crate::views::Names;
+use crate::views::timeline::FoundPhases;
 
 /// What the text is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +44,29 @@ impl Prompt {
     }
 
     /// What can be typed.
-    pub(crate) fn hint(&self) -> &'static str {
+    pub(crate) fn hint(&self) -> String {
         match self.kind {
-            Kind::Search => "a regular expression, on file:line name",
-            Kind::GoTo => "an event, +seconds, a phase, peak, oom, start, end",
-            Kind::Filter => filter::GRAMMAR,
+            Kind::Search => "a regular expression, matched against file:line name".into(),
+            Kind::GoTo => in_short(MOMENT_GRAMMAR),
+            Kind::Filter => FILTER_GRAMMAR.into(),
         }
     }
+}
+
+/// A grammar in one line: without what explains its words.
+fn in_short(grammar: &str) -> String {
+    let mut short = String::new();
+    let mut depth = 0;
+    for c in grammar.split(';').next().unwrap_or_default().chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            '\n' if depth == 0 => short.push(' '),
+            c if depth == 0 => short.push(c),
+            _ => {}
+        }
+    }
+    short.replace(" ,", ",").trim_end().to_owned()
 }
 
 /// Most characters that can be typed.
@@ -59,7 +78,7 @@ impl App {
         match key.code {
             KeyCode::Esc => {
                 if prompt.kind == Kind::Search {
-                    // Nothing is always found.
+                    // An empty search always succeeds.
                     let _ = self.search("");
                 }
                 return;
@@ -103,72 +122,84 @@ impl App {
         }
     }
 
-    /// Trees show what is found while it is typed.
+    /// Trees show what is found while it is typed; the timeline counts it.
     fn typed(&mut self, prompt: &mut Prompt) {
         prompt.error = None;
-        if prompt.kind == Kind::Search && matches!(self.view(), View::Tree | View::Flame | View::Diff) {
-            prompt.error = self.search(&prompt.text).err();
+        if prompt.kind != Kind::Search {
+            return;
         }
+        prompt.error = match self.view() {
+            View::Tree | View::Flame | View::Diff => self.search(&prompt.text).err(),
+            View::Timeline => self.find_phases(&prompt.text).err(),
+            _ => None,
+        };
     }
 
     fn submit(&mut self, prompt: &Prompt) -> Result<(), String> {
         match prompt.kind {
             Kind::Search => self.search(&prompt.text),
             Kind::GoTo => self.go_to(prompt.text.trim()),
-            Kind::Filter => {
-                let Some(pane) = self.panes.get_mut(self.active) else { return Ok(()) };
-                let snapshot = &pane.doc.opened.snapshot;
-                let filter = Filter::parse(&prompt.text, snapshot)?;
-                pane.set_filter(filter);
-                Ok(())
-            }
+            Kind::Filter => self.filter(&prompt.text),
         }
     }
 
+    fn filter(&mut self, text: &str) -> Result<(), String> {
+        let Some(pane) = self.panes.get_mut(self.pair.active) else { return Ok(()) };
+        let filter = ActiveFilter::new(text, pane.subject())?;
+        if !filter.matches_any(pane.subject()) {
+            self.message =
+                Some(format!("no allocation of this trace passes {}; Esc clears the filter", filter.text));
+        }
+        pane.set_filter(filter);
+        Ok(())
+    }
+
+    /// Looks for the phases whose name matches.
+    fn find_phases(&mut self, text: &str) -> Result<(), String> {
+        let pattern = pattern(text)?;
+        let Some(pane) = self.panes.get_mut(self.pair.active) else { return Ok(()) };
+        pane.timeline.phases = pattern.map(|pattern| FoundPhases::new(pane.subject(), &pattern));
+        Ok(())
+    }
+
     /// Searches the view for a pattern, and goes to the first match from where it is; nothing clears the search.
-    fn search(&mut self, pattern: &str) -> Result<(), String> {
-        let regex = if pattern.is_empty() { None } else { Some(filter::regex(pattern)?) };
+    fn search(&mut self, text: &str) -> Result<(), String> {
+        let pattern = pattern(text)?;
         let view = self.view();
         if view == View::Diff {
-            match regex {
+            match pattern {
                 None => self.diff.tree.found = None,
-                Some(regex) => {
-                    let frames = self.diff.names().matching(&regex);
+                Some(pattern) => {
+                    let frames = self.diff.names().matching(&pattern);
                     self.diff.tree.search(frames);
                     found(self.diff.tree.go_to_match(Towards::Here))?;
                 }
             }
             return Ok(());
         }
-        let Some(pane) = self.panes.get_mut(self.active) else { return Ok(()) };
+        if view == View::Timeline {
+            self.find_phases(text)?;
+        }
+        let Some(pane) = self.panes.get_mut(self.pair.active) else { return Ok(()) };
         let doc = std::sync::Arc::clone(&pane.doc);
         let subject = Subject { doc: &doc, device: pane.device };
-        match (view, regex) {
-            (View::Tree | View::Flame, None) => pane.tree.found = None,
-            (View::Tree | View::Flame, Some(regex)) => {
-                let frames = crate::views::Names::Snapshot(subject.snapshot()).matching(&regex);
-                pane.tree.search(frames);
-                let is_there = pane.tree.go_to_match(Towards::Here);
-                if view == View::Flame
-                    && let Some(row) = pane.tree.selected()
-                {
-                    pane.flame_at = row.node;
-                }
-                found(is_there)?;
+        match (view, pattern) {
+            (View::Tree | View::Flame, None) => pane.calls.tree.found = None,
+            (View::Tree | View::Flame, Some(pattern)) => {
+                pane.calls.tree.search(Names::Snapshot(subject.snapshot()).matching(&pattern));
+                found(match view {
+                    View::Flame => pane.calls.go_to_match_in_flame(Towards::Here),
+                    _ => pane.calls.tree.go_to_match(Towards::Here),
+                })?;
             }
-            (View::Timeline, regex) => {
-                pane.phase = regex;
-                if pane.phase.is_some() {
-                    found(pane.go_to_phase(true))?;
-                }
-            }
+            (View::Timeline, Some(_)) => found(pane.go_to_phase(Towards::Here))?,
             (View::Events, None) => pane.events.found = None,
-            (View::Events, Some(regex)) => {
-                pane.events.search(subject, &regex);
+            (View::Events, Some(pattern)) => {
+                pane.events.search(subject, &pattern);
                 found(pane.events.go_to_match(true, true))?;
             }
-            (View::Allocations, regex) => {
-                pane.allocations.found = regex;
+            (View::Allocations, pattern) => {
+                pane.allocations.found = pattern;
                 if pane.allocations.found.is_some() {
                     found(pane.allocations.go_to_match(subject, true, true))?;
                 }
@@ -181,63 +212,60 @@ impl App {
     /// Goes to the next match of the search that is on.
     pub(crate) fn search_on(&mut self, forwards: bool) {
         let view = self.view();
-        let Some(pane) = self.panes.get_mut(self.active) else { return };
+        let Some(pane) = self.panes.get_mut(self.pair.active) else { return };
         let doc = std::sync::Arc::clone(&pane.doc);
         let subject = Subject { doc: &doc, device: pane.device };
         let is_there = match view {
-            View::Timeline => pane.phase.is_some() && pane.go_to_phase(forwards),
+            View::Timeline => pane.go_to_phase(if forwards { Towards::Next } else { Towards::Previous }),
             View::Events => pane.events.go_to_match(forwards, false),
             View::Allocations => pane.allocations.go_to_match(subject, forwards, false),
             View::Tree | View::Flame | View::Diff => {
-                let action = if forwards {
-                    crate::keys::Action::SearchNext
-                } else {
-                    crate::keys::Action::SearchPrevious
+                let action = if forwards { Action::SearchNext } else { Action::SearchPrevious };
+                let reply = match view {
+                    View::Diff => act_in_tree(&mut self.diff.tree, action, 1),
+                    _ => pane.act(action),
                 };
-                let reply = if view == View::Diff {
-                    crate::pane::act_in_tree(&mut self.diff.tree, action, 1)
-                } else {
-                    pane.act(action)
-                };
-                reply == crate::pane::Reply::Nothing
+                reply == Reply::Nothing
             }
             _ => false,
         };
         if !is_there {
-            self.message = Some("nothing found".into());
+            self.message = Some(NOTHING_FOUND.into());
         }
     }
 
     /// Marks all frames equal to the selected one.
     pub(crate) fn search_same(&mut self) {
         let is_diff = self.view() == View::Diff;
-        let Some(pane) = self.panes.get_mut(self.active) else { return };
+        let Some(pane) = self.panes.get_mut(self.pair.active) else { return };
         let (tree, frames) = match is_diff {
             true => (&mut self.diff.tree, self.diff.lines.len()),
-            false => (&mut pane.tree, pane.doc.opened.snapshot.stacks.frame_count()),
+            false => (&mut pane.calls.tree, pane.doc.opened.snapshot.stacks.frame_count()),
         };
         let node = match pane.view {
-            View::Flame => Some(pane.flame_at),
+            View::Flame => Some(pane.calls.flame_at),
             _ => tree.selected().map(|row| tree.last_of(row)),
         };
         let place = node.and_then(|node| tree.outline.get(node)).map(|item| item.place);
         let Some(Place::Frame(frame)) = place else {
-            self.message = Some("this is no frame".into());
+            self.message = Some("this row is not a frame".into());
             return;
         };
         tree.search((0..frames).map(|row| row == frame.index()).collect());
         let count = tree.found.as_ref().map_or(0, |found| found.nodes.len());
-        self.message =
-            Some(format!("{} with this frame; n and N go round", crate::words::plural(count, "place")));
+        self.message = Some(format!("{} with this frame; n and N go to the next", plural(count, "place")));
     }
 
     /// Goes to a moment that was typed.
     fn go_to(&mut self, text: &str) -> Result<(), String> {
         let view = self.view();
-        let Some(pane) = self.panes.get_mut(self.active) else { return Ok(()) };
-        let doc = std::sync::Arc::clone(&pane.doc);
-        let subject = Subject { doc: &doc, device: pane.device };
-        let at = moment(subject, text, pane.cursor())?;
+        let Some(pane) = self.panes.get_mut(self.pair.active).filter(|_| !text.is_empty()) else {
+            return Ok(());
+        };
+        let moment: MomentSpec = text.parse()?;
+        let subject = pane.subject();
+        let at =
+            moment.resolve(subject.snapshot(), subject.replay(), None).map_err(|error| error.to_string())?;
         pane.go_to(at);
         if !view.is_of_a_moment() && view != View::Events {
             pane.open(View::Timeline);
@@ -247,56 +275,24 @@ impl App {
     }
 }
 
+/// A pattern as it is typed; none without text.
+fn pattern(text: &str) -> Result<Option<Pattern>, String> {
+    if text.is_empty() { Ok(None) } else { Pattern::new(text).map(Some) }
+}
+
 fn found(is_there: bool) -> Result<(), String> {
-    if is_there { Ok(()) } else { Err("nothing found".into()) }
+    if is_there { Ok(()) } else { Err(NOTHING_FOUND.into()) }
 }
 
-/// A moment in words.
-fn moment(subject: Subject<'_>, text: &str, from: Moment) -> Result<Moment, String> {
-    let replay = subject.replay();
-    match text {
-        "" => return Ok(from),
-        "start" => return Ok(Moment::START),
-        "end" => return Ok(replay.end()),
-        "peak" => return Ok(replay.peak(vramscope_analysis::Counter::Requested).at),
-        "oom" => {
-            let oom = replay.ooms().last().ok_or("memory never ran out in this recording")?;
-            return Ok(Moment::after(oom.event));
-        }
-        _ => {}
-    }
-    let digits: String = text.chars().filter(|c| !matches!(c, ' ' | '_' | ',')).collect();
-    if let Ok(event) = digits.parse::<u32>() {
-        let events = replay.events();
-        if event as usize >= events {
-            return Err(format!("there is no event {event}; the last is {}", events.saturating_sub(1)));
-        }
-        return Ok(Moment::after(EventIdx(event)));
-    }
-    let seconds = text.strip_prefix('+').map(|rest| rest.trim_end_matches('s').trim());
-    if let Some(Ok(seconds)) = seconds.map(str::parse::<f64>) {
-        let (first, _) = subject.index().times.range().ok_or("the events have no times")?;
-        let time = first.saturating_add((seconds * 1e6) as i64);
-        return Ok(subject.index().times.at(subject.events(), time));
-    }
-    let regex: Regex = filter::regex(text)?;
-    phase(subject, &regex, from, true).ok_or_else(|| format!("no event, time or phase is called {text:?}"))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The beginning of the next phase whose name matches, around the ends.
-pub(crate) fn phase(subject: Subject<'_>, regex: &Regex, from: Moment, forwards: bool) -> Option<Moment> {
-    let snapshot = subject.snapshot();
-    let mut begins: Vec<Moment> = subject
-        .index()
-        .spans
-        .iter()
-        .filter(|span| regex.is_match(snapshot.text(span.name)))
-        .map(|span| span.from)
-        .collect();
-    begins.sort_unstable();
-    if forwards {
-        begins.iter().find(|&&at| at > from).or(begins.first()).copied()
-    } else {
-        begins.iter().rev().find(|&&at| at < from).or(begins.last()).copied()
+    #[test]
+    fn hints_are_the_grammar_without_its_explanations() {
+        assert_eq!(in_short("a, b:C (c, d),\nN (after N), +S; e"), "a, b:C, N, +S");
+        assert!(
+            Prompt::new(Kind::GoTo, String::new()).hint().starts_with("start, end, peak, peak:COUNTER, oom")
+        );
     }
 }

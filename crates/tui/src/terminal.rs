@@ -17,11 +17,10 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use crossterm::{cursor, execute};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use vramscope_files::Cache;
 
 use crate::app::{App, Effect};
 use crate::draw::draw;
-use crate::load::{self, News};
+use crate::load::{self, Loader, News};
 
 /// While something is being read, the screen is drawn this often.
 const FRAME: Duration = Duration::from_millis(80);
@@ -99,8 +98,8 @@ impl Shared {
 }
 
 /// Runs the program until it is left; returns its exit code.
-pub(crate) fn run(mut app: App, cache: Option<&Cache>) -> io::Result<u8> {
-    HAS_MOUSE.store(app.has_mouse, Ordering::SeqCst);
+pub(crate) fn run(mut app: App, loader: &Loader) -> io::Result<u8> {
+    HAS_MOUSE.store(app.screen.has_mouse, Ordering::SeqCst);
     let guard = Guard::new()?;
     let backend = CrosstermBackend::new(BufWriter::with_capacity(BUFFER, io::stdout()));
     let shared =
@@ -110,7 +109,7 @@ pub(crate) fn run(mut app: App, cache: Option<&Cache>) -> io::Result<u8> {
     let size = crossterm::terminal::size()?;
     app.resize(size.0, size.1);
     let code = loop {
-        if let Some(code) = perform(&mut app, cache, &sender, &shared)? {
+        if let Some(code) = perform(&mut app, loader, &sender, &shared)? {
             break code;
         }
         {
@@ -155,12 +154,7 @@ fn handle(app: &mut App, event: Event) {
 }
 
 /// Does what the program asks of the terminal; an exit code if it asks to leave.
-fn perform(
-    app: &mut App,
-    cache: Option<&Cache>,
-    sender: &Sender<News>,
-    shared: &Shared,
-) -> io::Result<Option<u8>> {
+fn perform(app: &mut App, loader: &Loader, sender: &Sender<News>, shared: &Shared) -> io::Result<Option<u8>> {
     for effect in app.effects() {
         match effect {
             Effect::Quit(code) => return Ok(Some(code)),
@@ -182,8 +176,8 @@ fn perform(
                     Err(error) => format!("could not write: {error}"),
                 });
             }
-            Effect::Load(job) => load::load(job, cache.cloned(), sender.clone()),
-            Effect::Rank(inputs) => load::rank(inputs, cache.cloned(), sender.clone()),
+            Effect::Load(job) => load::load(job, loader.clone(), sender.clone()),
+            Effect::Rank(inputs) => load::rank(inputs, loader.clone(), sender.clone()),
             Effect::Mouse(on) => {
                 HAS_MOUSE.store(on, Ordering::SeqCst);
                 match on {

@@ -3,69 +3,20 @@
 
 mod common;
 
-use common::{PLAIN, Session};
+use common::{PLAIN, SMALL, Session, made_json};
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use vramscope_tui::Effect;
 use vramscope_tui::keys::View;
 
 const WIDE: (u16, u16) = (160, 45);
-const SMALL: (u16, u16) = (80, 24);
 
 fn llama(size: (u16, u16)) -> Session {
     Session::open(&["llama_python.pickle.xz"], false, size, PLAIN)
 }
 
-/// Four allocations: `big` of 1000 bytes and `deep` of 500 in `main`, freed one after the other; a spike of 9000
-/// between them that lives for one event; and at the very end one of 100.
+/// See [`made_json`].
 fn made() -> Session {
-    let frame = |name: &str, line: u32| {
-        format!(r#"{{"name": "{name}", "filename": "/src/train.py", "line": {line}}}"#)
-    };
-    let stack = |names: &[(&str, u32)]| {
-        let frames: Vec<_> = names.iter().map(|(name, line)| frame(name, *line)).collect();
-        format!(r#""frames": [{}]"#, frames.join(","))
-    };
-    let main = ("main", 1);
-    let event = |number: usize, action: &str, addr: u64, size: u64, stack: &str| {
-        let time = 1_000_000 + number * 1000;
-        format!(
-            r#"{{"action": "{action}", "addr": {addr}, "size": {size}, "stream": 0, "time_us": {time}, {stack}}}"#
-        )
-    };
-    let (big, deep, spike, last) = (
-        stack(&[("big", 10), main]),
-        stack(&[("deepest", 30), ("deeper", 21), ("deep", 20), main]),
-        stack(&[("spike", 40), main]),
-        stack(&[("last", 50), main]),
-    );
-    let events = [
-        event(0, "segment_alloc", 0, 2 << 20, &big),
-        event(1, "alloc", 0, 1000, &big),
-        event(2, "alloc", 1024, 500, &deep),
-        event(3, "alloc", 1536, 9000, &spike),
-        event(4, "free_requested", 1536, 9000, &spike),
-        event(5, "free_completed", 1536, 9000, &spike),
-        event(6, "free_requested", 0, 1000, &big),
-        event(7, "free_completed", 0, 1000, &big),
-        event(8, "alloc", 0, 100, &last),
-    ]
-    .join(",");
-    let block = |addr: u64, size: u64, requested: u64| {
-        format!(
-            r#"{{"address": {addr}, "size": {size}, "requested_size": {requested}, "state": "active_allocated"}}"#
-        )
-    };
-    let free =
-        |addr: u64, size: u64| format!(r#"{{"address": {addr}, "size": {size}, "state": "inactive"}}"#);
-    // The last allocation takes the first half of the block that `big` had.
-    let blocks =
-        [block(0, 512, 100), free(512, 512), block(1024, 512, 500), free(1536, (2 << 20) - 1536)].join(",");
-    let json = format!(
-        r#"{{"segments": [{{"device": 0, "address": 0, "total_size": 2097152, "allocated_size": 1024, "active_size": 1024,
-        "requested_size": 600, "stream": 0, "segment_type": "small", "blocks": [{blocks}]}}],
-        "device_traces": [[{events}]]}}"#
-    );
-    Session::open_bytes(json.as_bytes(), SMALL)
+    Session::open_bytes(made_json().as_bytes(), SMALL)
 }
 
 #[test]
@@ -184,7 +135,7 @@ fn allocations_under_a_line_and_the_event_that_made_one() {
     made.press(&[":", "3", "Enter", "2", "/", "spike", "Enter", "Enter"]);
     assert_eq!(made.app.view(), View::Allocations);
     made.shows("1 allocation, largest first, below train.py:40 spike").shows("8.79 KiB (9 000 B)");
-    made.shows("born      event 3, +0.003 s").shows("freed     event 4, +0.004 s");
+    made.shows("allocated event 3, +0.003 s").shows("freed     event 4, +0.004 s");
     made.press(&["Enter"]);
     assert_eq!(made.app.view(), View::Events);
     made.shows("9 events").shows("spike");
@@ -198,8 +149,12 @@ fn filters_say_what_they_leave() {
     made.press(&[":", "3", "Enter", "2", "F", "size>=1000", "Enter"])
         .shows("filter size>=1000: 9.77 KiB in 2");
     made.press(&["F", "Ctrl-u", "stack=deepest", "Enter"]).shows("filter stack=deepest: 500 B in 1");
-    made.press(&["F", "Ctrl-u", "size>=1parsec", "Enter"]).shows("unknown unit");
-    made.press(&["Esc", "Esc"]).hides("filter stack");
+    // Upper case counts only where there is some.
+    made.press(&["F", "Ctrl-u", "DEEPEST", "Enter"]).shows("no allocation of this trace passes DEEPEST");
+    made.shows("nothing that is live at this moment passes the filter");
+    made.press(&["F", "Ctrl-u", "size>=1parsec", "Enter"])
+        .shows("'1parsec' is not a valid size (try 512, 20MiB, 1.5GB)");
+    made.press(&["Esc", "Esc"]).hides("passes");
 }
 
 #[test]
@@ -428,11 +383,12 @@ fn help_lists_every_key_and_finds_one() {
 #[test]
 fn going_to_times_phases_and_places_that_are_not_there() {
     let mut llama = llama(WIDE);
-    llama.press(&[":", "99999", "Enter"]).shows("there is no event 99999; the last is 7604");
+    llama.press(&[":", "99999", "Enter"]).shows("there is no event 99999: the trace has events 0 to 7 604");
     llama.press(&["Esc", ":", "oom", "Enter"]).shows("memory never ran out");
     llama.press(&["Esc", ":", "+2.0", "Enter"]).shows("+1.670 s");
     llama.press(&["t"]).shows("time").press(&["/", "backward", "Enter", "n"]);
     llama.press(&["/", "no such phase", "Enter"]).shows("nothing found");
+    llama.press(&["Esc", ":", "no such phase", "Enter"]).shows("there is no phase 'no such phase'");
 }
 
 #[test]

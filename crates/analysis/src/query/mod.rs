@@ -16,6 +16,7 @@ pub use pattern::Pattern;
 
 use vramscope_snapshot::{DeviceId, Snapshot};
 
+use crate::counters::Counter;
 use crate::replay::Replay;
 
 /// Why a question cannot be answered: a sentence for the person who typed it.
@@ -50,6 +51,15 @@ pub fn devices(
     }
     let found: Vec<_> = all().filter(|at| number(at) != DeviceId::HOST).collect();
     Ok(if found.is_empty() { all().collect() } else { found })
+}
+
+/// The device to show first where only one can be: one that ran out of memory, else the one with the highest peak.
+pub fn main_device(snapshot: &Snapshot, replays: &[impl AsRef<Replay>]) -> Option<usize> {
+    let rank = |at: &usize| {
+        let replay = replays[*at].as_ref();
+        (!replay.ooms().is_empty(), replay.peak(Counter::Requested).bytes, std::cmp::Reverse(*at))
+    };
+    devices(snapshot, replays, None).ok()?.into_iter().max_by_key(rank)
 }
 
 /// A device as it is typed: `0`, `cuda:1`, `host`.

@@ -2,10 +2,11 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use regex_lite::Regex;
+use vramscope_analysis::query::Pattern;
 use vramscope_analysis::{AllocIdx, Moment, Place};
+use vramscope_format::{count, elide_place, fit, plural, size};
 
-use super::{put, row_of};
+use super::{matches_frame, put, row_of, share_cell};
 use crate::document::Subject;
 use crate::keys::Action;
 use crate::list::List;
@@ -13,7 +14,6 @@ use crate::live::{Live, Members};
 use crate::outline::Outline;
 use crate::pane::{Pane, Reply, act_in_list};
 use crate::theme::{Role, Theme};
-use crate::words::{bytes, count, fit, percent, plural};
 
 /// The order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,31 +46,31 @@ impl Order {
 }
 
 /// Part of a tree: the places that lead to it, and whether only what is its own.
-type Scope = (Vec<Place>, bool);
+type Below = (Vec<Place>, bool);
 
 #[derive(Debug, Default)]
 pub(crate) struct Allocations {
     pub(crate) rows: Vec<AllocIdx>,
     pub(crate) list: List,
     order: Order,
-    scope: Scope,
+    below: Below,
     /// What the rows were made for.
-    made_for: Option<(Moment, Order, Scope, u64)>,
+    made_for: Option<(Moment, Order, Below, u64)>,
     wanted: Option<AllocIdx>,
-    pub(crate) found: Option<Regex>,
+    pub(crate) found: Option<Pattern>,
 }
 
 impl Allocations {
-    pub(crate) fn set_scope(&mut self, scope: Scope) {
-        if scope != self.scope {
-            self.scope = scope;
+    pub(crate) fn show_below(&mut self, below: Below) {
+        if below != self.below {
+            self.below = below;
             self.list = List::default();
         }
     }
 
     /// Selects an allocation when the rows are known, among all of them.
     pub(crate) fn choose(&mut self, index: AllocIdx) {
-        self.scope = Scope::default();
+        self.below = Below::default();
         self.wanted = Some(index);
     }
 
@@ -86,11 +86,11 @@ impl Allocations {
         outline: &Outline,
         height: usize,
     ) {
-        let key = (live.state.at, self.order, self.scope.clone(), live.total.bytes ^ live.total.count);
+        let key = (live.state.at, self.order, self.below.clone(), live.total.bytes ^ live.total.count);
         if self.made_for.as_ref() != Some(&key) {
             let kept = self.selected();
-            let node = outline.find(&self.scope.0);
-            self.rows = members.of(outline, node, self.scope.1).iter().map(|&(_, index)| index).collect();
+            let node = outline.find(&self.below.0);
+            self.rows = members.of(outline, node, self.below.1).iter().map(|&(_, index)| index).collect();
             let replay = subject.replay();
             match self.order {
                 Order::Size => self.rows.sort_by_cached_key(|&index| {
@@ -129,21 +129,14 @@ impl Allocations {
 
     /// Goes to the next allocation whose line matches, around the end.
     pub(crate) fn go_to_match(&mut self, subject: Subject<'_>, forwards: bool, is_here: bool) -> bool {
-        let (Some(regex), len) = (&self.found, self.rows.len()) else { return false };
+        let (Some(pattern), len) = (&self.found, self.rows.len()) else { return false };
         let snapshot = subject.snapshot();
         // Many allocations share a stack: each is looked at once.
         let mut known = hashbrown::HashMap::new();
         let mut is_match = |row: usize| {
             let stack = subject.replay().allocation(self.rows[row]).stack;
             *known.entry(stack).or_insert_with(|| {
-                snapshot.frames(stack).any(|frame| {
-                    crate::filter::is_match(
-                        regex,
-                        snapshot.text(frame.file),
-                        frame.line,
-                        snapshot.text(frame.name),
-                    )
-                })
+                snapshot.frames(stack).any(|frame| matches_frame(pattern, snapshot, frame))
             })
         };
         let start = usize::from(!is_here);
@@ -166,36 +159,38 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     super::tree::draw_moment(buffer, row_of(rows, 0), pane, theme);
     let names = super::Names::Snapshot(subject.snapshot());
-    let scope =
-        view.scope.0.last().map_or("all of it".into(), |&place| format!("below {}", names.short(place)));
+    let scope = view.below.0.last().map_or("all".into(), |&place| format!("below {}", names.short(place)));
     let words = format!("{}, {}, {scope}", plural(view.rows.len(), "allocation"), view.order.name());
     put(buffer, row_of(rows, 1), rows.x, rows.y + 1, &fit(&words, rows.width.into()), dim);
-    let header = format!("{:>10}  {:>5}  {:>9}  {:>10}  where", "requested", "total", "born", "freed");
+    let header = format!("{:>10}  {:>5}  {:>9}  {:>10}  where", "requested", "total", "allocated", "freed");
     put(buffer, row_of(rows, 2), rows.x, rows.y + 2, &header, dim);
     let list = Rect { y: rows.y + 3, height: rows.height.saturating_sub(3), ..rows };
-    let total = pane.live.as_ref().map_or(0, |live| live.total.bytes);
+    let total = pane.scope.live.as_ref().map_or(0, |live| live.total.bytes);
     for row in 0..list.height {
         let Some(at) = view.list.at(row, view.rows.len()) else { break };
         let allocation = subject.replay().allocation(view.rows[at]);
         let born = allocation.opened.event().map_or("before".into(), |event| count(event.0));
         let freed = match allocation.released {
             Moment::NEVER => "never".into(),
-            released if released <= pane.at => "awaits".into(),
+            released if released <= pane.scope.at => "awaits".into(),
             released => released.event().map_or("before".into(), |event| count(event.0)),
         };
         let share = allocation.requested as f64 / total.max(1) as f64;
         let line = row_of(list, row);
         let numbers =
-            format!("{:>10}  {}", bytes(allocation.requested), percent(allocation.requested, total));
+            format!("{:>10}  {}", size(allocation.requested), share_cell(allocation.requested, total));
         let x = put(buffer, line, line.x, line.y, &numbers, theme.style(Role::Heat(share)));
         let x = put(buffer, line, x, line.y, &format!("  {born:>9}  {freed:>10}  "), dim);
         let room = usize::from(line.right().saturating_sub(x));
-        put(buffer, line, x, line.y, &fit(&subject.place(allocation.stack), room), text);
+        put(buffer, line, x, line.y, &elide_place(&subject.place(allocation.stack), room), text);
         if at == view.list.selected {
             buffer.set_style(line, theme.style(Role::Selected));
         }
     }
-    if let Some(facts) = pane.info.as_ref().filter(|_| info.height > 0) {
+    if view.rows.is_empty() {
+        put(buffer, list, list.x + 2, list.y, pane.scope.nothing(), dim);
+    }
+    if let Some(facts) = pane.calls.info.as_ref().filter(|_| info.height > 0) {
         super::info::draw(buffer, info, info.y == rows.y, facts, theme);
     }
 }

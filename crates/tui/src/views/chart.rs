@@ -2,14 +2,14 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use vramscope_analysis::{Counter, Moment};
+use vramscope_analysis::{Counter, Moment, Sum};
+use vramscope_format::{bytes, count, elide_place, fit, phase, plural, printable, since, size, time, width};
 
 use super::timeline::{Axis, Timeline};
-use super::{put, put_right, row_of};
+use super::{put, put_right, row_of, share_cell};
 use crate::document::{MarkKind, Subject};
 use crate::pane::Pane;
 use crate::theme::{Colors, Role, Theme};
-use crate::words::{bytes, count, duration, fit, line, percent, plural, printable, signed, time};
 
 /// Columns for the numbers of the vertical axis.
 const LABELS: u16 = 10;
@@ -22,7 +22,7 @@ pub(crate) struct Layout {
     pub(crate) chart: Rect,
     pub(crate) axis: Rect,
     pub(crate) lanes: Rect,
-    pub(crate) story: Rect,
+    pub(crate) notes: Rect,
     pub(crate) table: Rect,
 }
 
@@ -30,18 +30,52 @@ pub(crate) struct Layout {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     lanes: u16,
-    has_story: bool,
+    notes: u16,
 }
 
 impl Shape {
-    pub(crate) fn new(subject: Subject<'_>) -> Self {
-        let index = subject.index();
-        Self { lanes: index.lanes.len() as u16, has_story: !index.insights.is_empty() }
+    pub(crate) fn new(pane: &Pane, run: Option<&str>) -> Self {
+        Self { lanes: pane.subject().index().lanes.len() as u16, notes: notes(pane, run).len() as u16 }
     }
 
     pub(crate) fn or(self, other: Self) -> Self {
-        Self { lanes: self.lanes.max(other.lanes), has_story: self.has_story || other.has_story }
+        Self { lanes: self.lanes.max(other.lanes), notes: self.notes.max(other.notes) }
     }
+}
+
+/// A line between the chart and the table.
+struct Note {
+    role: Role,
+    mark: &'static str,
+    what: String,
+    /// What leads to more of it.
+    key: String,
+}
+
+/// What to know first: the most severe finding, other devices that ran out of memory, the other ranks.
+fn notes(pane: &Pane, run: Option<&str>) -> Vec<Note> {
+    let insights = &pane.subject().index().insights;
+    let mut notes = Vec::new();
+    if let Some(first) = insights.first() {
+        let (role, mark) = super::insights::role(first.severity);
+        let key = format!("5: {}", plural(insights.len(), "insight"));
+        notes.push(Note { role, mark, what: first.what.clone(), key });
+    }
+    let others = (0..pane.doc.opened.replays.len()).filter(|&device| device != pane.device);
+    notes.extend(others.filter_map(|device| {
+        let other = Subject { doc: &pane.doc, device };
+        let ooms = other.replay().ooms().len();
+        let what = format!("{} ran out of memory {}", other.device_name(), plural(ooms, "time"));
+        let key = "< > switch devices".into();
+        (ooms > 0).then_some(Note { role: Role::Danger, mark: "▲", what, key })
+    }));
+    notes.extend(run.map(|what| Note {
+        role: Role::Text,
+        mark: "·",
+        what: what.into(),
+        key: "6: list".into(),
+    }));
+    notes
 }
 
 /// Divides an area: what matters most stays when there is little room.
@@ -60,9 +94,9 @@ pub(crate) fn layout(area: Rect, shape: Shape) -> Layout {
         14..26 => 7,
         _ => (height / 4).clamp(8, 14),
     };
-    let story = u16::from(table > 0 && shape.has_story);
+    let notes = if table > 0 { shape.notes.min(if height < 26 { 2 } else { 4 }) } else { 0 };
     let labels = if area.width >= 30 { LABELS } else { 0 };
-    let chart = height - status - axis - lanes - table - story;
+    let chart = height - status - axis - lanes - table - notes;
     let mut y = area.y;
     let mut take = |rows: u16| {
         let rect = Rect::new(area.x, y, area.width, rows);
@@ -72,41 +106,40 @@ pub(crate) fn layout(area: Rect, shape: Shape) -> Layout {
     let status = take(status);
     let inner = |rect: Rect| Rect { x: rect.x + labels, width: rect.width - labels, ..rect };
     let (chart, axis, lanes) = (take(chart), take(axis), take(lanes));
-    let (story, table) = (take(story), take(table));
-    Layout { status, chart: inner(chart), axis: inner(axis), lanes: inner(lanes), story, table }
+    let (notes, table) = (take(notes), take(table));
+    Layout { status, chart: inner(chart), axis: inner(axis), lanes: inner(lanes), notes, table }
 }
 
 /// What the panes have in common.
 #[derive(Clone, Copy)]
-pub(crate) struct Shared {
+pub(crate) struct Shared<'a> {
     /// Bytes at the top of the chart.
     pub(crate) top: i64,
     pub(crate) is_active: bool,
+    /// What there is to know about the other files.
+    pub(crate) run: Option<&'a str>,
 }
 
-pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme, shared: Shared) {
-    let subject = pane.subject();
+pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme, shared: Shared<'_>) {
     let parts = layout(area, pane.shape);
-    let columns = usize::from(parts.chart.width);
-    let at = pane.timeline.moment(subject, columns);
-    draw_status(buffer, parts.status, pane, at, theme);
+    draw_status(buffer, parts.status, pane, theme);
     draw_chart(buffer, parts.chart, area.x, pane, theme, shared);
     draw_axis(buffer, parts.axis, pane, theme);
     draw_lanes(buffer, parts.lanes, pane, theme);
-    draw_story(buffer, parts.story, subject, theme);
-    draw_table(buffer, parts.table, pane, at, theme);
+    draw_notes(buffer, parts.notes, pane, shared.run, theme);
+    draw_table(buffer, parts.table, pane, theme);
 }
 
 /// What the cursor is at, and the peak.
-fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, at: Moment, theme: &Theme) {
+fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     if area.height == 0 {
         return;
     }
     let subject = pane.subject();
-    let (replay, counter) = (subject.replay(), pane.timeline.counter);
+    let (replay, counter, at) = (subject.replay(), pane.timeline.counter, pane.timeline.at());
     let counters = replay.counters(at);
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
-    let value = format!("{} {}", signed(counters[counter]), counter.name());
+    let value = format!("{} {}", bytes(counters[counter]), counter.name());
     let mut x = put(buffer, area, area.x, area.y, &value, theme.style(Role::Cursor));
     let place = match at {
         at if at == replay.end() && replay.events() > 0 => {
@@ -115,13 +148,15 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, at: Moment, theme: 
         at => format!("  {}", subject.moment_name(at)),
     };
     x = put(buffer, area, x, area.y, &place, text);
-    let mut more = Vec::new();
-    if let Some(seconds) = subject.seconds(at) {
-        more.push(format!("+{seconds:.3} s"));
+    if let Some(found) = &pane.timeline.phases {
+        let words = format!(" · phase {} of {}", count(found.begun(at)), count(found.len()));
+        x = put(buffer, area, x, area.y, &words, theme.style(Role::Match));
     }
+    let mut more = Vec::new();
+    more.extend(subject.since(at, 3));
     if counter != Counter::Reserved {
         more.push(match subject.has_reserved() {
-            true => format!("{} reserved", signed(counters.reserved)),
+            true => format!("{} reserved", bytes(counters.reserved)),
             false => "reserved is not in this file".into(),
         });
     }
@@ -135,11 +170,11 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, at: Moment, theme: 
         x = put(buffer, area, x, area.y, &part, dim);
     }
     let peak = replay.peak(counter);
-    let words = format!("peak {} at {}", signed(peak.bytes), subject.moment_name(peak.at));
+    let words = format!("peak {} at {}", bytes(peak.bytes), subject.moment_name(peak.at));
     put_right(buffer, area, x + 2, area.y, &words, dim);
 }
 
-fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &Theme, shared: Shared) {
+fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &Theme, shared: Shared<'_>) {
     let (timeline, subject) = (&pane.timeline, pane.subject());
     let rows = f64::from(area.height);
     let (floor, top) = (timeline.floor, shared.top.max(timeline.floor + 1));
@@ -215,7 +250,7 @@ fn draw_levels(buffer: &mut Buffer, area: Rect, left: u16, floor: i64, top: i64,
             break;
         }
         if last_row != Some(row) {
-            let text = format!("{:>width$} ", bytes(level as u64), width = usize::from(room) - 1);
+            let text = format!("{:>width$} ", bytes(level as i64), width = usize::from(room) - 1);
             put(buffer, labels, left, area.bottom() - 1 - row, &text, dim);
             last_row = Some(row);
         }
@@ -259,7 +294,7 @@ fn draw_capacity(
         }
     }
     let word = if capacity.is_limit { "limit below" } else { "capacity" };
-    let text = format!(" {word} {} ", signed(capacity.bytes));
+    let text = format!(" {word} {} ", bytes(capacity.bytes));
     if area.width > 40 {
         put(buffer, area, area.x + 2, y, &text, style);
     }
@@ -288,8 +323,10 @@ fn draw_axis(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     }
     let labels = row_of(area, 1);
     let (first, _) = timeline.bounds(subject);
-    let width = (timeline.to - timeline.from + 1) as f64;
-    let step = round_step(width / f64::from((area.width / 16).clamp(2, 8)), 10.0).max(1.0);
+    let steps = (timeline.to - timeline.from + 1) as f64;
+    let step = round_step(steps / f64::from((area.width / 16).clamp(2, 8)), 10.0).max(1.0);
+    // As many decimals as tell neighbors apart.
+    let decimals = (6.0 - step.log10().floor()).clamp(0.0, 6.0) as usize;
     let mut free_from = labels.x;
     let mut number = ((timeline.from - first) as f64 / step).ceil() as i64;
     loop {
@@ -297,11 +334,10 @@ fn draw_axis(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
         let Some(column) = timeline.column_of(value, area.width.into()) else { break };
         let text = match timeline.axis {
             Axis::Events => count((value - first) as u64),
-            Axis::Time if value == first => "0 s".into(),
-            Axis::Time => format!("+{}", duration(value - first)),
+            Axis::Time => since(value - first, decimals),
         };
         let x = labels.x + column as u16;
-        if x >= free_from && usize::from(x) + text.len() <= usize::from(labels.right()) {
+        if x >= free_from && usize::from(x) + width(&text) <= usize::from(labels.right()) {
             free_from = put(buffer, labels, x, labels.y, &text, dim) + 2;
         }
         number += 1;
@@ -337,7 +373,7 @@ fn draw_lanes(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
                 .take(usize::from(row.width) - x)
                 .take_while(|column| span_of(column.from, column.to) == Some(span))
                 .count();
-            let name = phase_name(subject.snapshot().text(index.spans[span].name));
+            let name = printable(phase(subject.snapshot().text(index.spans[span].name)));
             let style = theme.tint_of_name(&name);
             let shown = format!("{:run$}", fit(&format!("▏{name}"), run));
             let text = if run < 3 { "▏".to_owned() + &" ".repeat(run.saturating_sub(1)) } else { shown };
@@ -348,35 +384,23 @@ fn draw_lanes(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     }
 }
 
-/// The name of a phase: PyTorch's examples write `## backward ##`.
-fn phase_name(name: &str) -> String {
-    let short = name.trim_matches(['#', ' ']);
-    printable(if short.is_empty() { name } else { short })
-}
-
-/// The gravest finding, in one line.
-fn draw_story(buffer: &mut Buffer, area: Rect, subject: Subject<'_>, theme: &Theme) {
-    let insights = &subject.index().insights;
-    let Some(first) = insights.first().filter(|_| area.height > 0) else { return };
-    let (role, mark) = super::insights::role(first.severity);
-    let more = if insights.len() > 1 {
-        format!("5: {}", plural(insights.len(), "insight"))
-    } else {
-        "5: more".into()
-    };
-    let room = usize::from(area.width).saturating_sub(more.len() + 5);
-    let x = put(buffer, area, area.x, area.y, &format!("{mark} "), theme.style(role));
-    let x = put(buffer, area, x, area.y, &fit(&first.what, room), theme.style(role));
-    put_right(buffer, area, x + 1, area.y, &more, theme.style(Role::Dim));
+/// What to know first, a line each.
+fn draw_notes(buffer: &mut Buffer, area: Rect, pane: &Pane, run: Option<&str>, theme: &Theme) {
+    for (row, note) in notes(pane, run).iter().enumerate().take(area.height.into()) {
+        let (line, style) = (row_of(area, row as u16), theme.style(note.role));
+        let room = usize::from(line.width).saturating_sub(width(&note.key) + 5);
+        let x = put(buffer, line, line.x, line.y, &format!("{} {}", note.mark, fit(&note.what, room)), style);
+        put_right(buffer, line, x + 1, line.y, &note.key, theme.style(Role::Dim));
+    }
 }
 
 /// What is live at the cursor, by line.
-fn draw_table(buffer: &mut Buffer, area: Rect, pane: &Pane, at: Moment, theme: &Theme) {
+fn draw_table(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     if area.height < 2 {
         return;
     }
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
-    let Some(glance) = &pane.glance else {
+    let Some(glance) = &pane.timeline.glance else {
         put(buffer, area, area.x + 2, area.y, "…", dim);
         return;
     };
@@ -388,35 +412,33 @@ fn draw_table(buffer: &mut Buffer, area: Rect, pane: &Pane, at: Moment, theme: &
         pane.subject().moment_name(glance.at)
     );
     put(buffer, area, area.x, area.y, &words, dim);
-    let is_stale = glance.at != at;
+    let is_stale = glance.at != pane.timeline.at();
     let room = usize::from(area.height) - 1;
     let shown = if glance.lines.len() <= room { glance.lines.len() } else { room - 1 };
     let mut row = 1;
-    let mut put_row = |sum: vramscope_analysis::Sum, label: &str| {
+    let mut put_row = |sum: Sum, label: &str| {
         let share = sum.bytes as f64 / glance.total.bytes.max(1) as f64;
         let style = if is_stale { dim } else { theme.style(Role::Heat(share)) };
         let line = row_of(area, row);
-        let numbers = format!("{:>10}  {}", bytes(sum.bytes), percent(sum.bytes, glance.total.bytes));
+        let numbers = format!("{:>10}  {}", size(sum.bytes), share_cell(sum.bytes, glance.total.bytes));
         let x = put(buffer, line, line.x, line.y, &numbers, style);
         let x = put(buffer, line, x, line.y, &format!("  {:>7}  ", count(sum.count)), dim);
         let room = usize::from(line.right().saturating_sub(x));
-        put(buffer, line, x, line.y, &fit(label, room), if is_stale { dim } else { text });
+        put(buffer, line, x, line.y, &elide_place(label, room), if is_stale { dim } else { text });
         row += 1;
     };
     for (place, sum) in &glance.lines[..shown] {
-        let label = line(place);
-        put_row(*sum, &label);
+        put_row(*sum, &printable(&place.short()));
     }
     let rest = &glance.lines[shown..];
     if !rest.is_empty() {
-        let sum =
-            rest.iter().fold(vramscope_analysis::Sum::default(), |all, (_, sum)| vramscope_analysis::Sum {
-                bytes: all.bytes.saturating_add(sum.bytes),
-                count: all.count + sum.count,
-            });
-        put_row(sum, &format!("{} more; Enter opens the tree", plural(rest.len(), "line")));
+        let sum = rest.iter().fold(Sum::default(), |all, (_, sum)| Sum {
+            bytes: all.bytes.saturating_add(sum.bytes),
+            count: all.count + sum.count,
+        });
+        put_row(sum, &format!("{}; Enter opens the tree", plural(rest.len(), "more line")));
     }
     if glance.lines.is_empty() {
-        put(buffer, area, area.x + 2, area.y + 1, "nothing is live here", dim);
+        put(buffer, area, area.x + 2, area.y + 1, "nothing is live at this moment", dim);
     }
 }

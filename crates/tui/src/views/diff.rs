@@ -2,17 +2,17 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use vramscope_analysis::{CallTree, DiffTree, Direction, Line, Moment};
+use vramscope_analysis::{CallTree, DiffTree, Direction, Line, Moment, no_frame};
+use vramscope_format::{bytes, change, fit_end};
+use vramscope_snapshot::StackId;
 
 use super::tree::{Columns, Look, draw_rows};
 use super::{Names, put, row_of};
 use crate::branches::Branches;
 use crate::document::Subject;
-use crate::filter::Filter;
-use crate::live::Live;
+use crate::live::{ActiveFilter, Live};
 use crate::outline::Outline;
 use crate::theme::{Role, Theme};
-use crate::words::{change, fit_end, signed};
 
 /// One side of a comparison.
 #[derive(Clone, Copy)]
@@ -23,8 +23,8 @@ pub(crate) struct Side<'a> {
 
 impl Side<'_> {
     fn tree(&self, direction: Direction, hide_internal: bool) -> CallTree {
-        let live = Live::new(self.subject, self.at, &Filter::default());
-        let keep = |frame| !hide_internal || !self.subject.doc.is_internal(frame);
+        let live = Live::new(self.subject, self.at, &ActiveFilter::default());
+        let keep = |frame| self.subject.doc.shows(frame, hide_internal);
         CallTree::new(self.subject.snapshot(), &live.weights, direction, keep)
     }
 
@@ -44,6 +44,8 @@ type Key = ((std::path::PathBuf, usize, Moment), (std::path::PathBuf, usize, Mom
 pub(crate) struct Diff {
     pub(crate) tree: Branches,
     pub(crate) lines: Vec<Line>,
+    /// What is said where there is no stack, and where there is no frame.
+    missing: [&'static str; 2],
     pub(crate) hide_internal: bool,
     pub(crate) inverted: bool,
     names: [String; 2],
@@ -65,6 +67,8 @@ impl Diff {
             let diff = DiffTree::new((before.subject.snapshot(), &a), (after.subject.snapshot(), &b));
             self.tree.replace(Outline::of_diff(&diff));
             self.lines = diff.lines;
+            let snapshot = after.subject.snapshot();
+            self.missing = [StackId::ABSENT, StackId::EMPTY].map(|stack| no_frame(snapshot, stack));
             let is_one_file = std::ptr::eq(before.subject.doc, after.subject.doc);
             self.names = [before, after].map(|side| side.name(is_one_file));
             self.totals = [before, after].map(|side| side.subject.replay().counters(side.at).requested);
@@ -74,7 +78,7 @@ impl Diff {
     }
 
     pub(crate) fn names(&self) -> Names<'_> {
-        Names::Lines(&self.lines)
+        Names::Lines(&self.lines, self.missing)
     }
 
     pub(crate) fn title(&self) -> String {
@@ -84,9 +88,9 @@ impl Diff {
             "{}: {} {}, {} {}",
             change(difference),
             before,
-            signed(self.totals[0]),
+            bytes(self.totals[0]),
             after,
-            signed(self.totals[1])
+            bytes(self.totals[1])
         )
     }
 }
@@ -103,7 +107,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, diff: &Diff, theme: &Theme) 
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let mut x = put(buffer, first, first.x, first.y, &change(difference), theme.style(role));
     x = put(buffer, first, x, first.y, " requested  ", text);
-    let names = format!("{before} ({}) → {after} ({})", signed(diff.totals[0]), signed(diff.totals[1]));
+    let names = format!("{before} ({}) → {after} ({})", bytes(diff.totals[0]), bytes(diff.totals[1]));
     let room = usize::from(first.right().saturating_sub(x));
     x = put(buffer, first, x, first.y, &fit_end(&names, room), dim);
     if let Some((at, of)) = diff.tree.standing() {
@@ -111,5 +115,5 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, diff: &Diff, theme: &Theme) 
     }
     let list = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
     let look = Look { columns: Columns::Diff, inverted: diff.inverted };
-    draw_rows(buffer, list, &diff.tree, diff.names(), look, theme);
+    draw_rows(buffer, list, &diff.tree, diff.names(), look, "nothing was live at either moment", theme);
 }

@@ -3,16 +3,17 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::Moment;
+use vramscope_analysis::query::Pattern;
+use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size};
 use vramscope_snapshot::{Action as Did, EventIdx, StackId};
 
-use super::{put, row_of};
+use super::{matches_frame, put, row_of};
 use crate::document::Subject;
-use crate::filter::Filter;
 use crate::keys::Action;
 use crate::list::List;
+use crate::live::ActiveFilter;
 use crate::pane::{Pane, Reply, act_in_list};
 use crate::theme::{Role, Theme};
-use crate::words::{bytes, count, fit};
 
 #[derive(Debug, Default)]
 pub(crate) struct Events {
@@ -39,11 +40,16 @@ impl Events {
         self.needs_filter = true;
     }
 
-    pub(crate) fn refresh(&mut self, subject: Subject<'_>, filter: &Filter, height: usize) {
+    pub(crate) fn refresh(&mut self, subject: Subject<'_>, filter: &ActiveFilter, height: usize) {
         if self.needs_filter || self.is_filtered == filter.is_empty() {
-            let (snapshot, events) = (subject.snapshot(), subject.events());
-            let keeps = |row: &u32| filter.keeps_event(snapshot, &events.get(*row as usize));
-            self.rows = (!filter.is_empty()).then(|| (0..events.len() as u32).filter(keeps).collect());
+            let (snapshot, replay, events) = (subject.snapshot(), subject.replay(), subject.events());
+            self.rows = filter.selection().map(|selection| {
+                let keeps = |row: &u32| {
+                    let event = events.get(*row as usize);
+                    selection.keeps_event(snapshot, replay, EventIdx(*row), &event)
+                };
+                (0..events.len() as u32).filter(keeps).collect()
+            });
             self.needs_filter = false;
             self.is_filtered = !filter.is_empty();
         }
@@ -53,7 +59,7 @@ impl Events {
                 Some(rows) => rows.partition_point(|&row| row < wanted),
                 None => wanted as usize,
             };
-            // What is looked at has neighbours on both sides.
+            // The selected event has neighbors on both sides.
             self.list.top = self.list.selected.saturating_sub(height / 2);
         }
         self.list.scroll(self.len, height);
@@ -80,23 +86,14 @@ impl Events {
     }
 
     /// Looks for events whose action or whose stack matches: once, so that going from one to the next is quick.
-    pub(crate) fn search(&mut self, subject: Subject<'_>, regex: &regex_lite::Regex) -> usize {
+    pub(crate) fn search(&mut self, subject: Subject<'_>, pattern: &Pattern) -> usize {
         let (snapshot, events) = (subject.snapshot(), subject.events());
         let stacks: Vec<bool> = snapshot
             .stacks
             .ids()
-            .map(|stack: StackId| {
-                snapshot.frames(stack).any(|frame| {
-                    crate::filter::is_match(
-                        regex,
-                        snapshot.text(frame.file),
-                        frame.line,
-                        snapshot.text(frame.name),
-                    )
-                })
-            })
+            .map(|stack| snapshot.frames(stack).any(|frame| matches_frame(pattern, snapshot, frame)))
             .collect();
-        let actions = Did::ALL.map(|action| regex.is_match(action.name()));
+        let actions = Did::ALL.map(|action| pattern.is_match(action.name()));
         let is_match = |row: &u32| {
             let event = events.get(*row as usize);
             actions.get(event.action as usize).copied().unwrap_or(false)
@@ -136,12 +133,13 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     let (view, subject) = (&pane.events, pane.subject());
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let (snapshot, events) = (subject.snapshot(), subject.events());
-    let mut words = format!("{} events", count(view.len() as u64));
-    if !pane.filter.is_empty() {
-        words = format!("{words} of {} pass {}", count(events.len() as u64), pane.filter.text);
+    let mut words = plural(view.len(), "event");
+    if !pane.scope.filter.is_empty() {
+        let all = plural(events.len(), "event");
+        words = format!("{} of {all} pass {}", count(view.len()), printable(&pane.scope.filter.text));
     }
     if let Some(found) = &view.found {
-        words = format!("{words} · {} found", count(found.len() as u64));
+        words = format!("{words} · {} found", count(found.len()));
     }
     put(buffer, area, area.x, area.y, &words, text);
     // What there is less room for is written shorter, and the least important is left out.
@@ -149,11 +147,11 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     let header = match (is_narrow, is_wide) {
         (true, _) => format!("{:>9} {:14} {:>10}", "event", "action", "size"),
         (false, false) => {
-            format!("{:>9} {:>8} {:14} {:>8} {:>9}  where", "event", "seconds", "action", "size", "requested")
+            format!("{:>8} {:>9} {:14} {:>8} {:>9}  where", "event", "time", "action", "size", "requested")
         }
         (false, true) => format!(
             "{:>9}  {:>12}  {:14}  {:>10}  {:>10}  where",
-            "event", "seconds", "action", "size", "requested"
+            "event", "time", "action", "size", "requested"
         ),
     };
     put(buffer, row_of(area, 1), area.x, area.y + 1, &header, dim);
@@ -172,35 +170,44 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             _ => Role::Dim,
         };
         let decimals = if is_wide { 6 } else { 3 };
-        let seconds =
-            subject.seconds(moment).map_or(String::new(), |seconds| format!("{seconds:+.decimals$}"));
+        let time = subject.since(moment, decimals).unwrap_or_default();
         let action = match event.action {
-            Did::Unknown => {
-                fit(&crate::words::printable(snapshot.text(snapshot.meta(event.meta).unknown_action)), 14)
-            }
+            Did::Unknown => fit(&printable(snapshot.text(snapshot.meta(event.meta).unknown_action)), 14),
             known => known.name().to_owned(),
         };
-        let size = bytes(event.size);
-        let after = crate::words::signed(subject.replay().counters(moment).requested);
+        let bytes_size = size(event.size);
+        let after = bytes(subject.replay().counters(moment).requested);
         let numbers = match (is_narrow, is_wide) {
-            (true, _) => format!("{number:>9} {action:14} {size:>10} "),
-            (false, false) => format!("{number:>9} {seconds:>8} {action:14} {size:>8} {after:>9}  "),
+            (true, _) => format!("{number:>9} {action:14} {bytes_size:>10} "),
+            (false, false) => format!("{number:>8} {time:>9} {action:14} {bytes_size:>8} {after:>9}  "),
             (false, true) => {
-                format!("{number:>9}  {seconds:>12}  {action:14}  {size:>10}  {after:>10}  ")
+                format!("{number:>9}  {time:>12}  {action:14}  {bytes_size:>10}  {after:>10}  ")
             }
         };
         let x = put(buffer, line, line.x, line.y, &numbers, theme.style(role));
         let place = match event.action {
-            Did::Oom => format!("{} free on the device", bytes(event.addr)),
+            Did::Oom => format!("{} free on the device", size(event.addr)),
             _ => place_of(subject, number, event.stack, event.addr),
         };
         let room = usize::from(line.right().saturating_sub(x));
-        put(buffer, line, x, line.y, &fit(&place, room), if role == Role::Dim { dim } else { text });
+        let shown = if event.action == Did::Oom { fit(&place, room) } else { elide_place(&place, room) };
+        put(buffer, line, x, line.y, &shown, if role == Role::Dim { dim } else { text });
         if at == view.list.selected {
             buffer.set_style(line, theme.style(Role::Selected));
         }
     }
     if view.len() == 0 {
-        put(buffer, list, list.x + 2, list.y, "no events", dim);
+        put(
+            buffer,
+            list,
+            list.x + 2,
+            list.y,
+            if pane.scope.filter.is_empty() {
+                "no events"
+            } else {
+                "no event passes the filter; Esc clears it"
+            },
+            dim,
+        );
     }
 }

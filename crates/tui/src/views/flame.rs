@@ -3,14 +3,14 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::Sum;
+use vramscope_format::{elide_place, fit, plural, share, size, width};
 
 use super::{Names, put, row_of};
 use crate::branches::Towards;
 use crate::keys::{Action, View};
 use crate::outline::NodeId;
-use crate::pane::{Pane, Reply};
+use crate::pane::{NOTHING_FOUND, Pane, Reply};
 use crate::theme::{Colors, Role, Theme};
-use crate::words::{bytes, count, fit, percent};
 
 /// A call on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub(crate) struct Cell {
 
 /// The calls that are at least a cell wide and not deeper than asked, by depth and then from left to right.
 pub(crate) fn cells(pane: &Pane, width: u16, deepest: u32) -> Vec<Cell> {
-    let outline = &pane.tree.outline;
-    let root = pane.tree.root();
+    let outline = &pane.calls.tree.outline;
+    let root = pane.calls.tree.root();
     let Some(total) = outline.get(root).map(|item| item.now.bytes.max(1)) else { return Vec::new() };
     let mut cells = vec![Cell { node: root, depth: 0, x: 0, width }];
     let mut next = 0;
@@ -57,79 +57,64 @@ pub(crate) fn cells(pane: &Pane, width: u16, deepest: u32) -> Vec<Cell> {
 }
 
 pub(crate) fn act(pane: &mut Pane, action: Action) -> Reply {
-    let at = pane.flame_at;
-    let outline = &pane.tree.outline;
+    let at = pane.calls.flame_at;
+    let outline = &pane.calls.tree.outline;
     let Some(item) = outline.get(at) else { return Reply::Nothing };
-    let root = pane.tree.root();
+    let root = pane.calls.tree.root();
     match action {
-        Action::Up if at != root => pane.flame_at = item.parent,
-        Action::Down => pane.flame_at = outline.children(at).next().unwrap_or(at),
+        Action::Up if at != root => pane.calls.flame_at = item.parent,
+        Action::Down => pane.calls.flame_at = outline.children(at).next().unwrap_or(at),
         Action::Right if at != root => {
             let end = outline.get(item.parent).map_or(0, |parent| parent.end);
-            pane.flame_at = if item.end < end { item.end } else { at };
+            pane.calls.flame_at = if item.end < end { item.end } else { at };
         }
         Action::Left if at != root => {
-            pane.flame_at =
+            pane.calls.flame_at =
                 outline.children(item.parent).take_while(|&child| child < at).last().unwrap_or(at);
         }
-        Action::First => pane.flame_at = root,
+        Action::First => pane.calls.flame_at = root,
         Action::Last => {
             let mut deepest = at;
-            while let Some(child) = pane.tree.outline.children(deepest).next() {
+            while let Some(child) = pane.calls.tree.outline.children(deepest).next() {
                 deepest = child;
             }
-            pane.flame_at = deepest;
+            pane.calls.flame_at = deepest;
         }
         Action::Enter if !outline.has_children(at) => pane.open(View::Allocations),
-        Action::Enter | Action::Focus => pane.tree.focus_on(at),
+        Action::Enter | Action::Focus => pane.calls.tree.focus_on(at),
         Action::SearchNext | Action::SearchPrevious => {
             let towards = if action == Action::SearchNext { Towards::Next } else { Towards::Previous };
-            pane.tree.show(at, false);
-            if !pane.tree.go_to_match(towards) {
-                return Reply::Say("nothing found".into());
+            if !pane.calls.go_to_match_in_flame(towards) {
+                return Reply::Say(NOTHING_FOUND.into());
             }
-            let row = pane.tree.selected();
-            let found = pane.tree.found.as_ref();
-            pane.flame_at = row.map_or(at, |row| {
-                let chain = row.node..=pane.tree.last_of(row);
-                let hit = chain.clone().find(|&node| {
-                    node != at
-                        && pane
-                            .tree
-                            .outline
-                            .get(node)
-                            .is_some_and(|item| found.is_some_and(|f| f.matches(item.place)))
-                });
-                hit.unwrap_or(row.node)
-            });
         }
-        Action::Back | Action::Escape if !pane.tree.unfocus() => return Reply::Leave,
+        Action::Back | Action::Escape if !pane.calls.tree.unfocus() => return Reply::Leave,
         _ => {}
     }
     // What is in focus has everything that can be reached.
-    let root = pane.tree.root();
-    let end = pane.tree.outline.get(root).map_or(0, |item| item.end);
-    if !(root..end).contains(&pane.flame_at) {
-        pane.flame_at = root;
+    let root = pane.calls.tree.root();
+    let end = pane.calls.tree.outline.get(root).map_or(0, |item| item.end);
+    if !(root..end).contains(&pane.calls.flame_at) {
+        pane.calls.flame_at = root;
     }
     Reply::Nothing
 }
 
 /// How deep a node lies below what is in focus.
 fn depth_of(pane: &Pane, node: NodeId) -> u32 {
-    pane.tree.outline.upwards(node).take_while(|&above| above != pane.tree.root()).count() as u32
+    pane.calls.tree.outline.upwards(node).take_while(|&above| above != pane.calls.tree.root()).count() as u32
 }
 
 /// The first row that is drawn, so that the cursor is in sight.
 pub(crate) fn top(pane: &Pane, height: u32) -> u32 {
-    (depth_of(pane, pane.flame_at) + 1).saturating_sub(height)
+    (depth_of(pane, pane.calls.flame_at) + 1).saturating_sub(height)
 }
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     let subject = pane.subject();
     let names = Names::Snapshot(subject.snapshot());
     super::tree::draw_moment(buffer, row_of(area, 0), pane, theme);
-    let outline = &pane.tree.outline;
+    let outline = &pane.calls.tree.outline;
     let graph = Rect { y: area.y + 1, height: area.height.saturating_sub(3), ..area };
     let top = top(pane, graph.height.into());
     for cell in cells(pane, graph.width, top + u32::from(graph.height)) {
@@ -139,31 +124,32 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let Some(item) = outline.get(cell.node) else { continue };
         let line = Rect { x: graph.x + cell.x, y: graph.y + row as u16, width: cell.width, height: 1 };
         let name = names.short(item.place);
-        let is_match = pane.tree.found.as_ref().is_some_and(|found| found.matches(item.place));
-        let is_chosen = cell.node == pane.flame_at;
+        let is_match = pane.calls.tree.found.as_ref().is_some_and(|found| found.matches(item.place));
+        let is_chosen = cell.node == pane.calls.flame_at;
         let mut style = theme.of_name(&name);
         if is_chosen {
             style = theme.style(Role::Cursor).add_modifier(ratatui::style::Modifier::REVERSED);
         } else if is_match {
             style = style.add_modifier(ratatui::style::Modifier::BOLD | ratatui::style::Modifier::UNDERLINED);
-        } else if pane.tree.found.is_some() && theme.colors != Colors::None {
+        } else if pane.calls.tree.found.is_some() && theme.colors != Colors::None {
             // While searching, the rest steps back.
             style = theme.style(Role::Dim).add_modifier(ratatui::style::Modifier::REVERSED);
         }
-        // The first cell of each box is an edge, so that neighbours are told apart without colors too.
+        // The first cell of each box is an edge, so that neighbors are told apart without colors too.
         let room = usize::from(cell.width);
-        let text = if room >= 3 { format!("▏{}", fit(&name, room - 1)) } else { "▏".into() };
+        let text = if room >= 3 { format!("▏{}", elide_place(&name, room - 1)) } else { "▏".into() };
         let shown = fit(&text, room);
-        put(buffer, line, line.x, line.y, &format!("{shown:room$}"), style);
+        let pad = " ".repeat(room.saturating_sub(width(&shown)));
+        put(buffer, line, line.x, line.y, &format!("{shown}{pad}"), style);
     }
-    let Some(item) = outline.get(pane.flame_at) else { return };
+    let Some(item) = outline.get(pane.calls.flame_at) else { return };
     let foot = Rect { y: area.bottom().saturating_sub(2), height: 2, ..area };
     let total = outline.root().map_or(Sum::default(), |root| root.now);
     let words = format!(
-        "{}  {} of all  {} allocations  ",
-        bytes(item.now.bytes),
-        percent(item.now.bytes, total.bytes).trim_start(),
-        count(item.now.count)
+        "{}  {} of all  {}  ",
+        size(item.now.bytes),
+        share(item.now.bytes, total.bytes),
+        plural(item.now.count, "allocation")
     );
     let x = put(buffer, foot, foot.x, foot.y, &words, theme.style(Role::Cursor));
     put(buffer, foot, x, foot.y, &names.short(item.place), theme.style(Role::Text));

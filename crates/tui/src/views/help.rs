@@ -2,11 +2,11 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use vramscope_format::fit;
 
 use super::{put, row_of};
 use crate::keys::{KEYS, View};
 use crate::theme::{Role, Theme};
-use crate::words::fit;
 
 /// What the help shows.
 #[derive(Clone, Debug, Default)]

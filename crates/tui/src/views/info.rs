@@ -8,16 +8,16 @@ use hashbrown::HashMap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::shapes::{Clues, SHOWN};
-use vramscope_analysis::{AllocIdx, Moment, Place, user_frame};
+use vramscope_analysis::{AllocIdx, Moment, Place, State, user_frame};
+use vramscope_format::{count, duration, elide_place, fit, fit_end, plural, printable, size, stream, words};
 use vramscope_snapshot::Frame;
 
-use super::{Names, put, row_of};
+use super::{Names, frame_long, put, row_of};
 use crate::document::Subject;
 use crate::outline::{NodeId, Outline};
 use crate::theme::{Role, Theme};
-use crate::words::{bytes, count, duration, fit, fit_end, long, plural, pool, printable};
 
-/// Larger files are no source.
+/// Larger files are not shown as source.
 const MOST_BYTES: u64 = 4 << 20;
 /// Lines of source before and after the one that is meant.
 const AROUND: usize = 3;
@@ -69,7 +69,7 @@ impl Info {
         outline: &Outline,
         (node, last): (NodeId, NodeId),
         members: &[(NodeId, AllocIdx)],
-        at: Moment,
+        state: &State,
         inverted: bool,
         sources: &mut Sources,
     ) -> Self {
@@ -93,16 +93,16 @@ impl Info {
             "holds",
             match outline.get(node) {
                 Some(item) => {
-                    format!("{} in {}", bytes(item.now.bytes), plural(item.now.count as usize, "allocation"))
+                    format!("{} in {}", size(item.now.bytes), plural(item.now.count, "allocation"))
                 }
                 None => String::new(),
             },
         ));
         if let Some(&(_, index)) = largest {
             if members.len() > 1 {
-                info.facts.push(("largest", bytes(subject.replay().allocation(index).requested)));
+                info.facts.push(("largest", size(subject.replay().allocation(index).requested)));
             }
-            info.facts.extend(facts(subject, index, at));
+            info.facts.extend(facts(subject, index, state));
         }
         if let Some(Place::Frame(frame)) = place {
             info.show_source(subject, subject.snapshot().stacks.frame(frame), sources);
@@ -114,17 +114,16 @@ impl Info {
     pub(crate) fn of_allocation(
         subject: Subject<'_>,
         index: AllocIdx,
-        at: Moment,
+        state: &State,
         sources: &mut Sources,
     ) -> Self {
         let allocation = subject.replay().allocation(index);
         let snapshot = subject.snapshot();
         let mut info = Self { title: subject.place(allocation.stack), ..Self::default() };
         info.facts.push(("requested", exact(allocation.requested)));
-        info.facts.extend(facts(subject, index, at));
+        info.facts.extend(facts(subject, index, state));
         let frames: Vec<Frame> = snapshot.frames(allocation.stack).collect();
-        info.stack =
-            frames.iter().map(|f| long(snapshot.text(f.file), f.line, snapshot.text(f.name))).collect();
+        info.stack = frames.iter().map(|&frame| frame_long(snapshot, frame)).collect();
         if let Some(own) = user_frame(snapshot, allocation.stack) {
             info.selected = frames.iter().position(|frame| *frame == own).unwrap_or(0);
             info.show_source(subject, own, sources);
@@ -139,30 +138,30 @@ impl Info {
 }
 
 fn exact(n: u64) -> String {
-    format!("{} ({} B)", bytes(n), count(n))
+    format!("{} ({} B)", size(n), count(n))
 }
 
 /// What is known about one allocation, apart from its size.
-fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str, String)> {
+fn facts(subject: Subject<'_>, index: AllocIdx, state: &State) -> Vec<(&'static str, String)> {
     let (replay, snapshot) = (subject.replay(), subject.snapshot());
     let allocation = replay.allocation(index);
-    let when = |moment: Moment| match subject.seconds(moment) {
-        Some(seconds) => format!("{}, +{seconds:.3} s", subject.moment_name(moment)),
+    let when = |moment: Moment| match subject.since(moment, 3) {
+        Some(since) => format!("{}, {since}", subject.moment_name(moment)),
         None => subject.moment_name(moment),
     };
     let mut facts = vec![(
         "block",
         format!(
             "{}{}{}",
-            bytes(allocation.size),
+            size(allocation.size),
             if allocation.estimated { " (inferred)" } else { "" },
             if subject.has_map() { format!(" at {:#x}", allocation.addr) } else { String::new() }
         ),
     )];
     facts.push((
-        "born",
+        "allocated",
         match allocation.opened {
-            Moment::START => "before the first event".into(),
+            Moment::START => "before the recording began".into(),
             opened => when(opened),
         },
     ));
@@ -170,10 +169,12 @@ fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str
         "freed",
         match (allocation.released, allocation.closed) {
             (Moment::NEVER, _) => "never in this recording".into(),
-            (released, closed) if released <= at => {
-                let until =
-                    if closed == Moment::NEVER { "never".into() } else { subject.moment_name(closed) };
-                format!("asked at {}, awaits its stream until {until}", subject.moment_name(released))
+            (released, closed) if released <= state.at => {
+                let completed = match closed {
+                    Moment::NEVER => "not completed in this recording".into(),
+                    closed => format!("completed at {}", subject.moment_name(closed)),
+                };
+                format!("requested at {}, {completed}", subject.moment_name(released))
             }
             (released, _) => when(released),
         },
@@ -184,12 +185,10 @@ fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str
         subject.time(last).zip(subject.time(allocation.opened)).map(|(to, from)| to.saturating_sub(from));
     let lived = micros.map_or(String::new(), |micros| format!(", {}", duration(micros)));
     let open = if allocation.closed == Moment::NEVER { "at least " } else { "" };
-    facts.push(("lives", format!("{open}{}{lived}", plural(events as usize, "event"))));
-    let state_pool = snapshot.pool(allocation.pool);
-    let stream = snapshot.stream(allocation.stream);
+    facts.push(("lives", format!("{open}{}{lived}", plural(events, "event"))));
     let category = subject.index().categories.of(index);
     if let Some(name) = subject.index().categories.names().get(category) {
-        facts.push(("kind", name.replace('_', " ")));
+        facts.push(("category", words(name)));
     }
     if let Some(shapes) = &subject.doc.shapes {
         let clues = Clues::of_stack(snapshot, allocation.stack);
@@ -204,14 +203,15 @@ fn facts(subject: Subject<'_>, index: AllocIdx, at: Moment) -> Vec<(&'static str
         }
     }
     if subject.has_map() {
-        facts.push(("pool", format!("{} · stream {stream:#x}", pool(state_pool))));
+        let pool = subject.pool_name(state.pool_of(allocation.addr, allocation.pool));
+        facts.push(("pool", format!("{pool} · stream {}", stream(snapshot.stream(allocation.stream)))));
     }
     if let Some(event) = allocation.opened.event() {
         let meta = snapshot.meta(subject.events().get(event.index()).meta);
         for (name, id) in [
             ("compiled", meta.compile_context),
             ("metadata", meta.user_metadata),
-            ("category", meta.category),
+            ("profiler", meta.category),
         ] {
             let text = snapshot.text(id);
             if !text.is_empty() {
@@ -253,7 +253,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, is_beside: bool, info: &Info
 fn draw_facts(buffer: &mut Buffer, area: Rect, info: &Info, theme: &Theme) -> u16 {
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let room = usize::from(area.width);
-    put(buffer, area, area.x, area.y, &fit(&info.title, room), theme.style(Role::Title));
+    put(buffer, area, area.x, area.y, &elide_place(&info.title, room), theme.style(Role::Title));
     let mut row = 1;
     for (name, value) in &info.facts {
         let line = row_of(area, row);
@@ -288,6 +288,6 @@ fn draw_stack(buffer: &mut Buffer, area: Rect, info: &Info, theme: &Theme) {
         put(buffer, line, line.x, line.y, &fit_end(frame, room), style);
     }
     if info.stack.is_empty() {
-        put(buffer, area, area.x, area.y + 1, "none was recorded", dim);
+        put(buffer, area, area.x, area.y + 1, "no stack was recorded", dim);
     }
 }

@@ -1,7 +1,8 @@
-//! What looks wrong, gravest first, and what each finding rests on.
+//! Findings, most severe first, with the evidence for each.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use vramscope_format::{fit, plural, size, wrap};
 
 use vramscope_analysis::Severity;
 
@@ -9,7 +10,6 @@ use super::{put, row_of};
 use crate::insight::Insight;
 use crate::pane::Pane;
 use crate::theme::{Role, Theme};
-use crate::words::{bytes, fit, wrap};
 
 /// Rows of the list: what is left goes to the selected finding.
 pub(crate) fn list_height(area: Rect) -> usize {
@@ -28,8 +28,17 @@ pub(crate) fn role(severity: Severity) -> (Role, &'static str) {
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     let insights = &pane.subject().index().insights;
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    // Other devices have the last lines.
+    let others = others(pane);
+    let lines = others.len().min(usize::from(area.height / 4)) as u16;
+    let rest = Rect { y: area.bottom() - lines, height: lines, ..area };
+    let area = Rect { height: area.height - lines, ..area };
+    for (row, words) in others.iter().enumerate().take(lines.into()) {
+        let line = row_of(rest, row as u16);
+        put(buffer, line, line.x, line.y, &fit(words, line.width.into()), theme.style(Role::Warm));
+    }
     if insights.is_empty() {
-        put(buffer, area, area.x, area.y, "Nothing looks wrong.", theme.style(Role::Fine));
+        put(buffer, area, area.x, area.y, "No findings.", theme.style(Role::Fine));
         return;
     }
     let height = list_height(area).min(insights.len()) as u16;
@@ -40,7 +49,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let line = row_of(list, row);
         let (role, mark) = role(insight.severity);
         let x = put(buffer, line, line.x, line.y, &format!("{mark} "), theme.style(role));
-        let x = put(buffer, line, x, line.y, &format!("{:>10}  ", bytes(insight.bytes)), theme.style(role));
+        let x = put(buffer, line, x, line.y, &format!("{:>10}  ", size(insight.bytes)), theme.style(role));
         let room = usize::from(line.right().saturating_sub(x));
         put(buffer, line, x, line.y, &fit(&insight.what, room), text);
         if at == pane.insights.selected {
@@ -53,6 +62,15 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let inner = Rect { y: below.y + 1, height: below.height.saturating_sub(1), ..below };
         draw_one(buffer, inner, insight, pane, theme);
     }
+}
+
+/// What is found on the other devices of the file.
+pub(crate) fn others(pane: &Pane) -> Vec<String> {
+    let words = |(name, found): (String, &[Insight])| {
+        let worst = found.first().map_or("", |insight| insight.what.as_str());
+        format!("{name} has {}: {worst}; < > switch devices", plural(found.len(), "insight"))
+    };
+    pane.doc.other_findings(pane.device).map(words).collect()
 }
 
 fn draw_one(buffer: &mut Buffer, area: Rect, insight: &Insight, pane: &Pane, theme: &Theme) {

@@ -19,18 +19,30 @@ pub(crate) use chart::{Shape, layout as timeline_layout};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use vramscope_analysis::query::Pattern;
 use vramscope_analysis::{Line, Place};
-use vramscope_snapshot::{FrameId, Has, Snapshot};
+use vramscope_format::{frame_text, printable, share};
+use vramscope_snapshot::{Frame, FrameId, Snapshot};
 
 use crate::document::Subject;
 use crate::theme::{Role, Theme};
-use crate::words;
+
+/// A frame with its whole path.
+pub(crate) fn frame_long(snapshot: &Snapshot, frame: Frame) -> String {
+    printable(&frame_text(snapshot.text(frame.file), frame.line, snapshot.text(frame.name)))
+}
+
+/// A share for a column of numbers.
+pub(crate) fn share_cell(part: u64, whole: u64) -> String {
+    format!("{:>5}", share(part, whole))
+}
 
 /// What frames of a tree are called.
 #[derive(Clone, Copy)]
 pub(crate) enum Names<'a> {
     Snapshot(&'a Snapshot),
-    Lines(&'a [Line]),
+    /// Lines of a diff, and what is said where there is no stack or no frame.
+    Lines(&'a [Line], [&'static str; 2]),
 }
 
 impl Names<'_> {
@@ -38,13 +50,15 @@ impl Names<'_> {
     pub(crate) fn short(self, place: Place) -> String {
         match (place, self) {
             (Place::Frame(frame), Self::Snapshot(snapshot)) => {
-                words::frame(snapshot, snapshot.stacks.frame(frame))
+                printable(&Line::new(snapshot, snapshot.stacks.frame(frame)).short())
             }
-            (Place::Frame(frame), Self::Lines(lines)) => {
-                lines.get(frame.index()).map(words::line).unwrap_or_default()
+            (Place::Frame(frame), Self::Lines(lines, _)) => {
+                lines.get(frame.index()).map(|line| printable(&line.short())).unwrap_or_default()
             }
             (other, Self::Snapshot(snapshot)) => other.words_in(snapshot).unwrap_or_default().to_owned(),
-            (other, Self::Lines(_)) => other.words(Has::default()).unwrap_or_default().to_owned(),
+            (Place::NoStack, Self::Lines(_, [no_stack, _])) => no_stack.to_owned(),
+            (Place::NoFrame, Self::Lines(_, [_, no_frame])) => no_frame.to_owned(),
+            (Place::Root, Self::Lines(..)) => "all".to_owned(),
         }
     }
 
@@ -52,39 +66,34 @@ impl Names<'_> {
     pub(crate) fn long(self, place: Place) -> String {
         match (place, self) {
             (Place::Frame(frame), Self::Snapshot(snapshot)) => {
-                let frame = snapshot.stacks.frame(frame);
-                words::long(snapshot.text(frame.file), frame.line, snapshot.text(frame.name))
+                frame_long(snapshot, snapshot.stacks.frame(frame))
             }
-            (Place::Frame(frame), Self::Lines(lines)) => lines
+            (Place::Frame(frame), Self::Lines(lines, _)) => lines
                 .get(frame.index())
-                .map(|line| words::long(&line.file, line.line, &line.name))
+                .map(|line| printable(&frame_text(&line.file, line.line, &line.name)))
                 .unwrap_or_default(),
             (other, _) => self.short(other),
         }
     }
 
     /// For each frame whether it matches.
-    pub(crate) fn matching(self, regex: &regex_lite::Regex) -> Vec<bool> {
-        let len = match self {
-            Self::Snapshot(snapshot) => snapshot.stacks.frame_count(),
-            Self::Lines(lines) => lines.len(),
-        };
-        let is_match = |row: usize| match self {
+    pub(crate) fn matching(self, pattern: &Pattern) -> Vec<bool> {
+        match self {
             Self::Snapshot(snapshot) => {
-                let frame = snapshot.stacks.frame(FrameId::from_index(row));
-                crate::filter::is_match(
-                    regex,
-                    snapshot.text(frame.file),
-                    frame.line,
-                    snapshot.text(frame.name),
-                )
+                let frames = (0..snapshot.stacks.frame_count()).map(FrameId::from_index);
+                frames.map(|id| matches_frame(pattern, snapshot, snapshot.stacks.frame(id))).collect()
             }
-            Self::Lines(lines) => lines
-                .get(row)
-                .is_some_and(|line| crate::filter::is_match(regex, &line.file, line.line, &line.name)),
-        };
-        (0..len).map(is_match).collect()
+            Self::Lines(lines, _) => {
+                let is_match = |line: &Line| pattern.matches_frame(&line.file, line.line, &line.name);
+                lines.iter().map(is_match).collect()
+            }
+        }
     }
+}
+
+/// Whether a frame matches a search.
+pub(crate) fn matches_frame(pattern: &Pattern, snapshot: &Snapshot, frame: Frame) -> bool {
+    pattern.matches_frame(snapshot.text(frame.file), frame.line, snapshot.text(frame.name))
 }
 
 /// Writes a text at a place, cut to the width that there is. Returns the column after it.
@@ -99,19 +108,18 @@ pub(crate) fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, s
 
 /// Writes a text that ends at the right edge, if there is room right of a column.
 pub(crate) fn put_right(buffer: &mut Buffer, area: Rect, after: u16, y: u16, text: &str, style: Style) {
-    use unicode_width::UnicodeWidthStr;
-    let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
+    let width = u16::try_from(vramscope_format::width(text)).unwrap_or(u16::MAX);
     if let Some(x) = area.right().checked_sub(width).filter(|&x| x > after) {
         put(buffer, area, x, y, text, style);
     }
 }
 
-/// Says in place of a map of memory that the file has none.
+/// Shown instead of a map of memory where the file has none.
 pub(crate) fn put_no_map(buffer: &mut Buffer, area: Rect, subject: Subject<'_>, theme: &Theme) {
-    let format = words::printable(&subject.snapshot().format);
+    let format = printable(&subject.snapshot().format);
     let lines = [
-        format!("Segments, holes and pools are not in this file ({format}): it lists blocks and totals."),
-        "A snapshot has them:".into(),
+        format!("This file ({format}) has blocks and totals, but no segments, holes or pools."),
+        "A snapshot has them. To record one:".into(),
         "    torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")".into(),
     ];
     for (row, line) in lines.iter().enumerate() {

@@ -2,9 +2,10 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use unicode_width::UnicodeWidthStr;
-use vramscope_analysis::{Counter, Outlier, RankDigest, compare_ranks, spans};
+use vramscope_analysis::query::main_device;
+use vramscope_analysis::{Counter, LEAST_RANKS, Outlier, RankDigest, Replay, compare_ranks, spans};
 use vramscope_files::{Input, Opened};
+use vramscope_format::{bytes, change, count, elide_place, fit, fit_end, plural, printable, width, words};
 use vramscope_snapshot::DeviceId;
 
 use super::{put, row_of};
@@ -12,16 +13,19 @@ use crate::keys::Action;
 use crate::list::List;
 use crate::pane::{Reply, act_in_list};
 use crate::theme::{Role, Theme};
-use crate::words::{change, count, fit, fit_end, plural, printable, signed};
 
-/// What is known of a file: that of the device with the longest trace.
+/// What is known about a file: the figures of the device that is shown first.
 #[derive(Clone, Debug)]
 pub struct Figures {
     pub(crate) device: DeviceId,
+    pub(crate) device_name: String,
+    /// Devices of the file.
+    pub(crate) devices: usize,
     pub(crate) events: usize,
     pub(crate) digest: RankDigest,
-    /// Whether the file tells how much is held from the driver.
+    /// Whether the file says how much is reserved.
     pub(crate) has_reserved: bool,
+    /// How often memory ran out, on any device of the file.
     pub(crate) ooms: usize,
     pub(crate) verdict: &'static str,
 }
@@ -29,11 +33,7 @@ pub struct Figures {
 impl Figures {
     /// The figures of a file; `None` if nothing was allocated.
     pub fn new(opened: &Opened) -> Option<Self> {
-        let is_host = |device| device == DeviceId::HOST;
-        let replay = opened
-            .replays
-            .iter()
-            .max_by_key(|replay| (!is_host(replay.device()), replay.events(), -replay.device().0))?;
+        let replay = opened.replays.get(main_device(&opened.snapshot, &opened.replays)?)?;
         let rank = opened.name.rank.map(|(_, number)| number);
         let spans = spans(&opened.snapshot, replay.device());
         let moments = (replay.peak(Counter::Requested), replay.end());
@@ -41,9 +41,11 @@ impl Figures {
         Some(Self {
             digest,
             device: replay.device(),
+            device_name: printable(&opened.snapshot.device_name(replay.device())),
+            devices: opened.replays.len(),
             events: replay.events(),
             has_reserved: opened.snapshot.has_reserved(replay.device()),
-            ooms: replay.ooms().len(),
+            ooms: opened.replays.iter().map(|replay: &Replay| replay.ooms().len()).sum(),
             verdict: replay.verdict().status.name(),
         })
     }
@@ -61,7 +63,7 @@ impl Figures {
 
 /// Bytes, where the file has them.
 fn stated(n: Option<i64>) -> String {
-    n.map_or_else(|| "not there".into(), signed)
+    n.map_or_else(|| "–".into(), bytes)
 }
 
 /// How far a file is.
@@ -75,6 +77,8 @@ pub(crate) enum Progress {
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) input: Input,
+    /// What it is called in the list: unlike any other.
+    pub(crate) label: String,
     pub(crate) progress: Progress,
 }
 
@@ -82,13 +86,6 @@ impl Row {
     pub(crate) fn title(&self) -> String {
         let path = self.input.path.to_string_lossy();
         printable(&path)
-    }
-
-    /// `rank 3`, after its role where it has one: `actor_update rank 3`.
-    fn rank(&self) -> String {
-        let role = self.input.name.role.as_deref().map(printable);
-        let rank = self.input.name.rank.map(|(kind, number)| format!("{} {number}", kind.label()));
-        role.into_iter().chain(rank).collect::<Vec<_>>().join(" ")
     }
 
     pub(crate) fn figures(&self) -> Option<&Figures> {
@@ -115,12 +112,15 @@ pub(crate) struct Ranks {
     pub(crate) list: List,
     /// Who is unlike the others of its run, by row; the largest difference of each.
     outliers: Vec<(usize, Outlier)>,
+    /// Whether there are enough ranks of one run for one to stand out.
+    is_compared: bool,
 }
 
 impl Ranks {
     pub(crate) fn new(inputs: Vec<Input>) -> Self {
-        let rows: Vec<_> =
-            inputs.into_iter().map(|input| Row { input, progress: Progress::Waiting }).collect();
+        let labels = labels(&inputs);
+        let row = |(input, label)| Row { input, label, progress: Progress::Waiting };
+        let rows: Vec<_> = inputs.into_iter().zip(labels).map(row).collect();
         Self { shown: (0..rows.len()).collect(), rows, ..Self::default() }
     }
 
@@ -163,6 +163,7 @@ impl Ranks {
             runs.entry(run(row)).or_default().push(number);
         }
         self.outliers.clear();
+        self.is_compared = runs.values().any(|rows| rows.len() >= LEAST_RANKS);
         for rows in runs.into_values() {
             let figures = rows.iter().filter_map(|&row| self.rows[row].figures());
             let digests: Vec<RankDigest> = figures.map(|figures| figures.digest.clone()).collect();
@@ -175,9 +176,78 @@ impl Ranks {
         }
     }
 
+    /// `rank` where every file is one.
+    pub(crate) fn noun(&self) -> &'static str {
+        if self.rows.iter().all(|row| row.input.name.rank.is_some()) { "rank" } else { "file" }
+    }
+
+    /// How many files there are, and which one stands out most; nothing to say about one alone.
+    pub(crate) fn note(&self) -> Option<String> {
+        let all = self.rows.len();
+        if all < 2 {
+            return None;
+        }
+        let number = plural(all, self.noun());
+        let waiting = self.rows.iter().filter(|row| matches!(row.progress, Progress::Waiting)).count();
+        let off = |(_, outlier): &&(usize, Outlier)| outlier.bytes.abs_diff(outlier.median);
+        let most = self.outliers.iter().max_by_key(off);
+        Some(match most {
+            Some((row, outlier)) => {
+                let others = self.outliers.iter().map(|(other, _)| other).filter(|other| *other != row);
+                let others: Vec<_> = others.map(|&other| self.rows[other].label.as_str()).collect();
+                let more = match others.as_slice() {
+                    [] => String::new(),
+                    [one] => format!("; so does {one}"),
+                    several => format!("; so do {} others", count(several.len())),
+                };
+                format!("{number}: {} stands out, {}{more}", self.rows[*row].label, outlier_words(outlier))
+            }
+            None if waiting > 0 => format!("{number}, {} of them read", count(all - waiting)),
+            None if self.is_compared => format!("{number}, none stands out"),
+            None => number,
+        })
+    }
+
     fn outlier(&self, row: usize) -> Option<&Outlier> {
         self.outliers.iter().find(|(number, _)| *number == row).map(|(_, outlier)| outlier)
     }
+}
+
+/// How far a rank is off the others.
+fn outlier_words(outlier: &Outlier) -> String {
+    format!(
+        "{} at the {}, {} than the median of {}",
+        bytes(outlier.bytes),
+        outlier.when,
+        match outlier.bytes.saturating_sub(outlier.median) {
+            less if less < 0 => format!("{} less", bytes(less.saturating_neg())),
+            more => format!("{} more", bytes(more)),
+        },
+        bytes(outlier.median)
+    )
+}
+
+/// What each file is called, in as few words as tell it from the others: its role and rank or its file name, with
+/// its step, or its path.
+fn labels(inputs: &[Input]) -> Vec<String> {
+    let short = |input: &Input| {
+        let role = input.name.role.clone();
+        let rank = Some(input.name.rank_text()).filter(|rank| !rank.is_empty());
+        match (role, rank) {
+            (role, Some(rank)) => role.into_iter().chain([rank]).collect::<Vec<_>>().join(" "),
+            _ => input.path.file_name().unwrap_or(input.path.as_os_str()).to_string_lossy().into_owned(),
+        }
+    };
+    let with_step = |input: &Input| match input.name.step {
+        Some(step) => format!("{} step {step}", short(input)),
+        None => short(input),
+    };
+    let path = |input: &Input| input.path.to_string_lossy().into_owned();
+    let ways: [&dyn Fn(&Input) -> String; 2] = [&short, &with_step];
+    let all = |way: &dyn Fn(&Input) -> String| inputs.iter().map(|input| printable(&way(input))).collect();
+    let are_different =
+        |labels: &Vec<String>| labels.iter().collect::<std::collections::BTreeSet<_>>().len() == labels.len();
+    ways.into_iter().map(all).find(are_different).unwrap_or_else(|| all(&path))
 }
 
 /// Lines below the list: the path, and why a rank stands out.
@@ -186,16 +256,21 @@ const FOOT: u16 = 5;
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std::path::Path], theme: &Theme) {
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let known = ranks.rows.iter().filter(|row| row.figures().is_some()).count();
-    let words = match known {
-        n if n == ranks.rows.len() => plural(n, "file"),
-        n => format!("{} of {} read", count(n as u64), plural(ranks.rows.len(), "file")),
+    let how_many = match known {
+        n if n == ranks.rows.len() => plural(n, ranks.noun()),
+        n => format!("{} of {} read", count(n), plural(ranks.rows.len(), ranks.noun())),
     };
-    put(buffer, area, area.x, area.y, &words, text);
-    let names = ranks.rows.iter().map(|row| row.rank().width()).max().unwrap_or_default();
+    put(buffer, area, area.x, area.y, &how_many, text);
+    let names = ranks.rows.iter().map(|row| width(&row.label)).max().unwrap_or_default();
     let names = names.clamp(8, usize::from(area.width / 4).max(8));
     let header = format!(
         "  {:names$} {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  verdict",
-        "rank", "peak", "end", "reserved", "gap", "oom"
+        ranks.noun(),
+        "peak",
+        "end",
+        "reserved",
+        "gap",
+        "oom"
     );
     put(buffer, row_of(area, 1), area.x, area.y + 1, &header, dim);
     let list = Rect { y: area.y + 2, height: area.height.saturating_sub(2 + FOOT), ..area };
@@ -214,7 +289,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
         let is_open = open.contains(&row.input.path.as_path());
         let mark = if is_open { "● " } else { "  " };
         let x = put(buffer, line, line.x, line.y, mark, theme.style(Role::Accent));
-        let x = put(buffer, line, x, line.y, &format!("{:names$} ", fit_end(&row.rank(), names)), text);
+        let x = put(buffer, line, x, line.y, &format!("{:names$} ", fit_end(&row.label, names)), text);
         match &row.progress {
             Progress::Waiting => {
                 put(buffer, line, x, line.y, "…", dim);
@@ -235,8 +310,8 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
                 let off = outlier.map(|outlier| outlier.bytes.saturating_sub(outlier.median));
                 let numbers = format!(
                     "{:>10}  {:>10}  {:>10}  {:>10}  ",
-                    signed(digest.peak),
-                    signed(digest.end),
+                    bytes(digest.peak),
+                    bytes(digest.end),
                     stated(figures.reserved_peak()),
                     stated(figures.gap())
                 );
@@ -244,7 +319,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
                 let x = put(buffer, line, x, line.y, &numbers, style);
                 let oom = if figures.ooms > 0 { theme.style(Role::Danger) } else { dim };
                 let x = put(buffer, line, x, line.y, &format!("{:>4}  ", figures.ooms), oom);
-                let x = put(buffer, line, x, line.y, &format!("{:14}  ", figures.verdict), dim);
+                let x = put(buffer, line, x, line.y, &format!("{:16}  ", words(figures.verdict)), dim);
                 let room = f64::from(line.right().saturating_sub(x + 12)).min(40.0);
                 let cells = (digest.peak.max(0) as f64 / highest as f64 * room).round() as usize;
                 let x = put(buffer, line, x, line.y, &"█".repeat(cells), theme.style(Role::Bar));
@@ -260,21 +335,23 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
     let foot = Rect { y: area.bottom().saturating_sub(FOOT), height: FOOT.min(area.height), ..area };
     let Some(number) = ranks.selected() else { return };
     let row = &ranks.rows[number];
-    put(buffer, foot, foot.x, foot.y, &fit_end(&row.title(), area.width.into()), dim);
+    let device = match row.figures() {
+        Some(figures) if figures.devices > 1 => {
+            format!("  ({}, one of {})", figures.device_name, plural(figures.devices, "device"))
+        }
+        _ => String::new(),
+    };
+    let room = usize::from(area.width).saturating_sub(width(&device));
+    let about = format!("{}{device}", fit_end(&row.title(), room));
+    put(buffer, foot, foot.x, foot.y, &about, dim);
     if let Some(outlier) = ranks.outlier(number) {
-        let words = format!(
-            "{} at the {}, the others {}: {}",
-            signed(outlier.bytes),
-            outlier.when,
-            signed(outlier.median),
-            change(outlier.bytes.saturating_sub(outlier.median))
-        );
-        put(buffer, row_of(foot, 1), foot.x, foot.y + 1, &words, theme.style(Role::Warm));
+        put(buffer, row_of(foot, 1), foot.x, foot.y + 1, &outlier_words(outlier), theme.style(Role::Warm));
         for (number, off) in outlier.lines.iter().enumerate() {
-            let place = crate::words::line(&off.line);
-            let words = format!("{:>12}  {place}", change(off.bytes.saturating_sub(off.median)));
             let line = row_of(foot, number as u16 + 2);
-            put(buffer, line, line.x, line.y, &words, text);
+            let by = format!("{:>12}  ", change(off.bytes.saturating_sub(off.median)));
+            let x = put(buffer, line, line.x, line.y, &by, text);
+            let room = usize::from(line.right().saturating_sub(x));
+            put(buffer, line, x, line.y, &elide_place(&printable(&off.line.short()), room), text);
         }
     }
 }

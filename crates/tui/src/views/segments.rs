@@ -4,17 +4,21 @@ use std::cmp::Reverse;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use vramscope_analysis::{AllocIdx, Moment, Range, State};
+use vramscope_analysis::pools::known_pool;
+use vramscope_analysis::{AllocIdx, Gap, Moment, Range, State, gap};
+use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size, stream, words};
 use vramscope_snapshot::PoolId;
 
 use super::{put, put_no_map, row_of};
 use crate::document::Subject;
-use crate::filter::Filter;
 use crate::keys::Action;
 use crate::list::List;
+use crate::live::ActiveFilter;
 use crate::pane::{Pane, Reply, act_in_list};
 use crate::theme::{Colors, Role, Theme};
-use crate::words::{bytes, count, fit, pool, signed};
+
+/// Lines below the list: a rule, the selected block, its segment, the gap.
+const FOOT: u16 = 4;
 
 /// A stretch of a segment: a block, or a hole.
 #[derive(Clone, Copy, Debug)]
@@ -53,22 +57,36 @@ pub(crate) struct Segments {
     /// The selected piece of the selected segment.
     piece: usize,
     only: Option<PoolId>,
-    made_for: Option<(Moment, Order, Option<PoolId>, String)>,
+    made_for: Option<(Moment, Order, Option<PoolId>)>,
+    /// Why more is reserved than requested.
+    gap: Gap,
 }
 
 impl Segments {
+    /// The rows have to be made again.
+    pub(crate) fn refilter(&mut self) {
+        self.made_for = None;
+    }
+
     pub(crate) fn only_pool(&mut self, pool: PoolId) {
         self.only = Some(pool);
     }
 
-    pub(crate) fn refresh(&mut self, subject: Subject<'_>, state: &State, filter: &Filter, area: Rect) {
-        let key = (state.at, self.order, self.only, filter.text.clone());
+    pub(crate) fn refresh(&mut self, subject: Subject<'_>, state: &State, filter: &ActiveFilter, area: Rect) {
+        let key = (state.at, self.order, self.only);
         if self.made_for.as_ref() != Some(&key) {
             self.made_for = Some(key);
             self.build(subject, state);
-            self.rows.retain(|segment| filter.keeps_segment(subject.snapshot(), &segment.range));
+            self.gap = gap(subject.snapshot(), subject.replay(), state);
+            if let Some(selection) = filter.selection() {
+                let snapshot = subject.snapshot();
+                self.rows.retain(|Segment { range, .. }| {
+                    let pool = known_pool(snapshot, range.pool);
+                    selection.keeps_segment(pool, snapshot.stream(range.stream), range.size)
+                });
+            }
         }
-        self.list.scroll(self.rows.len(), usize::from(area.height.saturating_sub(5)));
+        self.list.scroll(self.rows.len(), usize::from(area.height.saturating_sub(2 + FOOT)));
     }
 
     fn build(&mut self, subject: Subject<'_>, state: &State) {
@@ -162,27 +180,34 @@ impl Segments {
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     let (view, subject) = (&pane.segments, pane.subject());
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
-    let Some(live) = &pane.live else { return };
+    let Some(live) = &pane.scope.live else { return };
     if !subject.has_map() {
         return put_no_map(buffer, area, subject, theme);
     }
     let counters = live.state.counters;
-    let words = format!(
-        "{} reserved · {} in use · largest hole {} · {}{}",
-        signed(counters.reserved),
-        signed(counters.active),
-        bytes(live.state.largest_hole()),
-        subject.moment_name(pane.at),
-        view.only.map_or(String::new(), |id| format!(" · pool {} only", pool(subject.snapshot().pool(id))))
+    let mut header = format!(
+        "{} reserved · {} active · largest hole {} · {}",
+        bytes(counters.reserved),
+        bytes(counters.active),
+        size(live.state.largest_hole()),
+        subject.moment_name(pane.scope.at)
     );
-    put(buffer, area, area.x, area.y, &words, text);
+    if let Some(only) = view.only {
+        header += &format!(" · pool {} only", subject.pool_name(only));
+    }
+    if !pane.scope.filter.is_empty() {
+        let all = plural(live.state.ranges.len(), "segment");
+        header +=
+            &format!(" · {} of {all} pass {}", count(view.rows.len()), printable(&pane.scope.filter.text));
+    }
+    put(buffer, area, area.x, area.y, &fit(&header, area.width.into()), text);
     let is_narrow = area.width < 70;
     let cells = if is_narrow {
         area.width.saturating_sub(24)
     } else {
         (area.width.saturating_sub(38) * 3 / 5).min(160)
     };
-    let header = match is_narrow {
+    let titles = match is_narrow {
         true => format!("{:>10} {:>10}", "size", "free"),
         false => format!(
             "{:>10}  {:>10}  {:>10}  {:cells$}  what pins it",
@@ -193,8 +218,8 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             cells = usize::from(cells)
         ),
     };
-    put(buffer, row_of(area, 1), area.x, area.y + 1, &header, dim);
-    let list = Rect { y: area.y + 2, height: area.height.saturating_sub(5), ..area };
+    put(buffer, row_of(area, 1), area.x, area.y + 1, &titles, dim);
+    let list = Rect { y: area.y + 2, height: area.height.saturating_sub(2 + FOOT), ..area };
     for row in 0..list.height {
         let Some(at) = view.list.at(row, view.rows.len()) else { break };
         let segment = &view.rows[at];
@@ -202,12 +227,12 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let is_selected = at == view.list.selected;
         let share = segment.free as f64 / segment.range.size.max(1) as f64;
         let numbers = match is_narrow {
-            true => format!("{:>10} {:>10} ", bytes(segment.range.size), bytes(segment.free)),
+            true => format!("{:>10} {:>10} ", size(segment.range.size), size(segment.free)),
             false => format!(
                 "{:>10}  {:>10}  {:>10}  ",
-                bytes(segment.range.size),
-                bytes(segment.free),
-                bytes(segment.largest_hole)
+                size(segment.range.size),
+                size(segment.free),
+                size(segment.largest_hole)
             ),
         };
         let style = if share > 0.5 { theme.style(Role::Warm) } else { text };
@@ -221,7 +246,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             let x = bar.right() + 2;
             let label = pins(subject, segment);
             let room = usize::from(line.right().saturating_sub(x));
-            put(buffer, line, x, line.y, &fit(&label, room), if is_selected { text } else { dim });
+            put(buffer, line, x, line.y, &elide_place(&label, room), if is_selected { text } else { dim });
         }
     }
     draw_piece(buffer, area, pane, theme);
@@ -231,12 +256,12 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
 fn pins(subject: Subject<'_>, segment: &Segment) -> String {
     let kind = if segment.range.expandable { " (expandable)" } else { "" };
     match segment.largest {
-        None => format!("nothing: cached{kind}"),
+        None => format!("nothing, completely unused{kind}"),
         Some(largest) => {
             let place = subject.place(subject.replay().allocation(largest).stack);
             match segment.blocks {
                 1 => format!("{place}{kind}"),
-                n => format!("{} blocks, largest {place}{kind}", count(n as u64)),
+                n => format!("{place}{kind}, largest of {}", plural(n, "block")),
             }
         }
     }
@@ -314,42 +339,55 @@ fn draw_bar(
     }
 }
 
+/// Why more is reserved than requested, largest cause first.
+fn gap_words(gap: &Gap) -> String {
+    let causes = gap.parts().into_iter().filter(|(_, held)| *held > 0);
+    let parts = causes.map(|(name, held)| format!("{} {}", words(name), size(held)));
+    let unexplained = (gap.unexplained != 0).then(|| format!("unexplained {}", bytes(gap.unexplained)));
+    let parts: Vec<_> = parts.chain(unexplained).collect();
+    format!("gap {} (reserved − requested): {}", bytes(gap.total), parts.join(", "))
+}
+
 /// What the cursor is on.
 fn draw_piece(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
-    if area.height < 6 || !pane.subject().has_map() {
+    if area.height < 7 || !pane.subject().has_map() {
         return;
     }
     let (view, subject) = (&pane.segments, pane.subject());
     let dim = theme.style(Role::Dim);
-    let foot = Rect { y: area.bottom() - 3, height: 3, ..area };
+    let foot = Rect { y: area.bottom() - FOOT, height: FOOT, ..area };
     put(buffer, foot, foot.x, foot.y, &"─".repeat(area.width.into()), dim);
     let (Some(segment), Some(piece)) = (view.rows.get(view.list.selected), view.selected_piece()) else {
-        put(buffer, foot, foot.x, foot.y + 1, "nothing is reserved here", dim);
+        let filtered = !pane.scope.filter.is_empty();
+        let words =
+            if filtered { "no segment passes the filter; Esc clears it" } else { "nothing is reserved" };
+        put(buffer, foot, foot.x, foot.y + 1, words, dim);
         return;
     };
     let snapshot = subject.snapshot();
     let what = match piece.allocation {
-        None => format!("free {} at {:#x}", bytes(piece.size), piece.addr),
+        None => format!("free {} at {:#x}", size(piece.size), piece.addr),
         Some(index) => {
             let allocation = subject.replay().allocation(index);
-            let awaits = if allocation.released <= pane.at { ", awaits its free" } else { "" };
+            let awaits = if allocation.released <= pane.scope.at { ", free requested" } else { "" };
             format!(
                 "{} in a block of {} at {:#x}{awaits}  {}",
-                bytes(allocation.requested),
-                bytes(piece.size),
+                size(allocation.requested),
+                size(piece.size),
                 piece.addr,
                 subject.place(allocation.stack)
             )
         }
     };
-    put(buffer, foot, foot.x, foot.y + 1, &what, theme.style(Role::Cursor));
+    put(buffer, foot, foot.x, foot.y + 1, &fit(&what, foot.width.into()), theme.style(Role::Cursor));
     let range = &segment.range;
-    let words = format!(
-        "segment {:#x} · pool {} · stream {:#x}{} · █ in use ▓▒░ in part · free",
+    let about = format!(
+        "segment {:#x} · pool {} · stream {}{} · █ in use ▓▒░ partly used · free",
         range.addr,
-        pool(snapshot.pool(range.pool)),
-        snapshot.stream(range.stream),
+        subject.pool_name(range.pool),
+        stream(snapshot.stream(range.stream)),
         if range.expandable { " · expandable" } else { "" }
     );
-    put(buffer, foot, foot.x, foot.y + 2, &words, dim);
+    put(buffer, foot, foot.x, foot.y + 2, &fit(&about, foot.width.into()), dim);
+    put(buffer, foot, foot.x, foot.y + 3, &fit(&gap_words(&view.gap), foot.width.into()), dim);
 }

@@ -1,9 +1,12 @@
 //! Memory over the trace: what is shown, and where the cursor is.
 
-use vramscope_analysis::{Counter, Counters, Moment};
+use vramscope_analysis::query::Pattern;
+use vramscope_analysis::{Counter, Counters, Moment, is_internal_phase};
 
+use crate::branches::Towards;
 use crate::document::{MarkKind, Subject};
 use crate::keys::Action;
+use crate::live::Glance;
 
 /// What runs along the axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +33,7 @@ const FARTHEST: i64 = 1 << 60;
 /// Fewest steps of the axis on the screen.
 const LEAST_WIDTH: i64 = 4;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Timeline {
     pub(crate) counter: Counter,
     pub(crate) axis: Axis,
@@ -39,8 +42,13 @@ pub(crate) struct Timeline {
     pub(crate) to: i64,
     /// Where the cursor is, on the axis.
     cursor: i64,
-    /// The moment itself, if it was asked for and not just its column.
-    exact: Option<Moment>,
+    /// The moment under the cursor. It is chosen when the cursor moves, and stays when the screen changes: a column
+    /// of another width stands for other moments.
+    at: Moment,
+    /// The phases that a search found.
+    pub(crate) phases: Option<FoundPhases>,
+    /// The heaviest lines under the cursor, once they are known.
+    pub(crate) glance: Option<Glance>,
     /// Bytes at the bottom of the chart.
     pub(crate) floor: i64,
     /// Whether the chart is scaled to what is shown.
@@ -60,7 +68,9 @@ impl Timeline {
             from: 0,
             to: i64::from(replay.end().0),
             cursor: 0,
-            exact: None,
+            at: Moment::START,
+            phases: None,
+            glance: None,
             floor: 0,
             fit_y: false,
             columns: Vec::new(),
@@ -167,24 +177,25 @@ impl Timeline {
         self.column_of(self.cursor, columns)
     }
 
-    /// The moment that the cursor means: what was jumped to, or where its column is highest.
-    pub(crate) fn moment(&self, subject: Subject<'_>, columns: usize) -> Moment {
-        if let Some(exact) = self.exact {
-            return exact;
-        }
-        let Some(column) = self.cursor_column(columns) else {
-            return self.moments(subject, (self.cursor, self.cursor)).1;
-        };
-        let (from, to) = self.moments(subject, self.steps(column, columns));
-        subject.replay().highest(self.counter, from, to)
+    /// The moment under the cursor.
+    pub(crate) fn at(&self) -> Moment {
+        self.at
     }
 
     /// Puts the cursor at a moment and shows it.
     pub(crate) fn go_to(&mut self, subject: Subject<'_>, at: Moment) {
-        let at = at.min(subject.replay().end());
-        self.exact = Some(at);
-        self.cursor = self.step_of(subject, at);
+        self.at = at.min(subject.replay().end());
+        self.cursor = self.step_of(subject, self.at);
         self.keep_cursor_shown(subject);
+    }
+
+    /// Puts the cursor on a column that is shown, at the moment at which the column is highest.
+    fn choose(&mut self, subject: Subject<'_>, column: usize, columns: usize) {
+        let steps = self.steps(column, columns);
+        let (from, to) = self.moments(subject, steps);
+        self.at = subject.replay().highest(self.counter, from, to);
+        // Along time, what is highest may be what was there before the column.
+        self.cursor = self.step_of(subject, self.at).clamp(steps.0, steps.1);
     }
 
     /// Moves the view so that the cursor is in it, and the view inside the axis.
@@ -224,15 +235,17 @@ impl Timeline {
         let offset = self.bounds(subject).0 - other.bounds(others).0;
         let last = self.bounds(subject).1;
         self.cursor = (other.cursor + offset).min(last);
-        self.exact =
-            other.exact.filter(|_| self.axis == Axis::Events).map(|at| at.min(subject.replay().end()));
+        self.at = match self.axis {
+            Axis::Events => other.at.min(subject.replay().end()),
+            Axis::Time => self.moments(subject, (self.cursor, self.cursor)).1,
+        };
         self.set_view(subject, other.from + offset, other.width());
         (self.floor, self.fit_y) = (other.floor, other.fit_y);
         self.keep_cursor_shown(subject);
     }
 
     fn set_axis(&mut self, subject: Subject<'_>, axis: Axis) {
-        let at = self.moment(subject, self.columns.len());
+        let at = self.at;
         let (from, to) = self.moments(subject, (self.from, self.to));
         let was_whole = (self.from, self.to) == self.bounds(subject);
         self.axis = axis;
@@ -276,8 +289,11 @@ impl Timeline {
             Action::Last | Action::End => self.go_to(subject, subject.replay().end()),
             Action::PanLeft => self.pan(subject, -(self.width() / 4).max(1)),
             Action::PanRight => self.pan(subject, (self.width() / 4).max(1)),
-            Action::ZoomIn => self.zoom(subject, self.cursor, 0.5),
-            Action::ZoomOut => self.zoom(subject, self.cursor, 2.0),
+            Action::ZoomIn | Action::ZoomOut => {
+                // The view may have been moved away from the cursor.
+                self.keep_cursor_shown(subject);
+                self.zoom(subject, self.cursor, if action == Action::ZoomIn { 0.5 } else { 2.0 });
+            }
             Action::Fit => {
                 let (first, last) = self.bounds(subject);
                 (self.from, self.to) = (first, last);
@@ -302,8 +318,6 @@ impl Timeline {
                 let others = Counter::ALL.iter().cycle().skip(at + 1).take(Counter::ALL.len());
                 let next = others.copied().find(|&counter| subject.has_counter(counter));
                 self.counter = next.unwrap_or(self.counter);
-                // The column stays, and with it what is highest there.
-                self.exact = None;
             }
             Action::Axis => {
                 if self.axis == Axis::Events && subject.index().times.range().is_none_or(|(a, b)| a == b) {
@@ -314,11 +328,13 @@ impl Timeline {
             }
             Action::Peak => self.go_to(subject, subject.replay().peak(self.counter).at),
             Action::NextOom | Action::PreviousOom => {
-                return self.oom(subject, action == Action::NextOom, columns);
+                match next_oom(subject, self.at, action == Action::NextOom) {
+                    Some(found) => self.go_to(subject, found),
+                    None => return Some(NO_OOM.into()),
+                }
             }
             Action::NextMark | Action::PreviousMark => {
-                let at = self.moment(subject, columns);
-                match next_mark(subject, at, action == Action::NextMark) {
+                match next_mark(subject, self.at, action == Action::NextMark) {
                     Some(mark) => self.go_to(subject, mark),
                     None => return Some("no more marks".into()),
                 }
@@ -328,58 +344,54 @@ impl Timeline {
         None
     }
 
-    fn oom(&mut self, subject: Subject<'_>, forwards: bool, columns: usize) -> Option<String> {
-        let at = self.moment(subject, columns);
-        let found = next_oom(subject, at, forwards);
-        match found {
-            Some(found) => {
-                self.go_to(subject, found);
-                None
-            }
-            None => Some("memory never ran out in this recording".into()),
-        }
-    }
-
+    /// Moves the cursor by columns. Over the edge of the screen it takes the view with it.
     fn step(&mut self, subject: Subject<'_>, by: i64, columns: usize) {
-        let width = self.width();
-        if width <= columns as i64 {
-            self.cursor = self.cursor.saturating_add(by);
-        } else {
-            let column = self.cursor_column(columns).unwrap_or(0) as i128 + i128::from(by);
-            let start = column * i128::from(width) / columns.max(1) as i128;
-            // Division rounds towards zero, and columns to the left of the screen are below it.
-            let start =
-                if start * (columns.max(1) as i128) > column * i128::from(width) { start - 1 } else { start };
-            self.cursor = self.from.saturating_add(i64::try_from(start).unwrap_or(0));
-        }
-        self.exact = None;
+        let (width, columns) = (self.width(), columns.max(1));
         let (first, last) = self.bounds(subject);
+        let target = if width <= columns as i64 {
+            self.cursor.saturating_add(by)
+        } else {
+            // The view may have been moved away from the cursor: then its column is left of the screen, or right of it.
+            let column = match self.column_of(self.cursor, columns) {
+                Some(column) => column as i128,
+                None => (i128::from(self.cursor - self.from) * columns as i128).div_euclid(i128::from(width)),
+            };
+            let start = ((column + i128::from(by)) * i128::from(width)).div_euclid(columns as i128);
+            self.from.saturating_add(i64::try_from(start).unwrap_or(0))
+        };
         // The last column ends with the last event; a step further is the moment after it.
-        if self.cursor >= last {
-            self.exact = Some(subject.replay().end());
-        } else if self.cursor <= first && by < 0 {
-            self.exact = Some(Moment::START);
+        if target >= last {
+            return self.go_to(subject, subject.replay().end());
         }
+        if target <= first && by < 0 {
+            return self.go_to(subject, Moment::START);
+        }
+        self.cursor = target;
         self.keep_cursor_shown(subject);
+        if let Some(column) = self.column_of(self.cursor, columns) {
+            self.choose(subject, column, columns);
+        }
     }
 
     fn pan(&mut self, subject: Subject<'_>, by: i64) {
         self.set_view(subject, self.from.saturating_add(by), self.width());
     }
 
-    /// Makes the view so many times as wide, with a step of the axis where it is.
+    /// Makes the view wider or narrower by a factor, with a step of the axis where it is on the screen.
     pub(crate) fn zoom(&mut self, subject: Subject<'_>, around: i64, factor: f64) {
         let around = around.clamp(self.from, self.to);
         let before = self.width();
+        let (first, last) = self.bounds(subject);
         let width = (before as f64 * factor).round().max(LEAST_WIDTH as f64) as i64;
-        let part = (around - self.from) as f64 / before as f64;
-        self.set_view(subject, around - (part * width as f64).round() as i64, width);
+        let width = width.min(last - first + 1);
+        // Rounded down, the step is never beyond the last column.
+        let offset = i128::from(around - self.from) * i128::from(width) / i128::from(before);
+        self.set_view(subject, around - i64::try_from(offset).unwrap_or(0), width);
     }
 
     /// Puts the cursor on a column, as a click does.
-    pub(crate) fn point(&mut self, column: usize, columns: usize) {
-        self.cursor = self.steps(column, columns).0;
-        self.exact = None;
+    pub(crate) fn point(&mut self, subject: Subject<'_>, column: usize, columns: usize) {
+        self.choose(subject, column, columns);
     }
 
     /// Whether the cursor is in a column; zoomed in far, a step of the axis has several.
@@ -394,18 +406,63 @@ impl Timeline {
         self.zoom(subject, around, factor);
     }
 
-    /// What is marked in a column: the gravest mark.
+    /// What is marked in a column: the most severe one.
     pub(crate) fn mark_in(subject: Subject<'_>, column: &Column) -> Option<MarkKind> {
         let marks = &subject.index().marks;
         // A mark is a moment after an event, so the first moment of a column belongs to the column before.
         let start = marks.partition_point(|mark| mark.at < column.from);
         let end = marks.partition_point(|mark| mark.at <= column.to);
         let inside = marks.get(start..end).unwrap_or_default();
-        // Columns may hold thousands of marks; the gravest are looked up by themselves.
+        // Columns may hold thousands of marks; the most severe are looked up by themselves.
         let ooms = subject.replay().ooms();
         let oom = ooms.get(ooms.partition_point(|oom| Moment::after(oom.event) < column.from));
         let has_oom = oom.is_some_and(|oom| Moment::after(oom.event) <= column.to);
         if has_oom { Some(MarkKind::Oom) } else { inside.first().map(|mark| mark.kind) }
+    }
+}
+
+/// What is said where a jump to a failed allocation finds none.
+pub(crate) const NO_OOM: &str = "memory never ran out in this recording";
+
+/// The phases whose name matches a search, in order of beginning.
+#[derive(Debug)]
+pub(crate) struct FoundPhases {
+    begins: Vec<Moment>,
+}
+
+impl FoundPhases {
+    /// Phases that PyTorch marks by itself count only where no other matches, as in moments that are typed.
+    pub(crate) fn new(subject: Subject<'_>, pattern: &Pattern) -> Self {
+        let snapshot = subject.snapshot();
+        let spans = subject.index().spans.iter();
+        let found: Vec<_> = spans
+            .filter(|span| pattern.is_match(vramscope_format::phase(snapshot.text(span.name))))
+            .map(|span| (span.from, is_internal_phase(snapshot.text(span.name))))
+            .collect();
+        let all_internal = found.iter().all(|(_, is_internal)| *is_internal);
+        let kept = found.into_iter().filter(|(_, is_internal)| all_internal || !is_internal);
+        let mut begins: Vec<Moment> = kept.map(|(from, _)| from).collect();
+        begins.sort_unstable();
+        Self { begins }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.begins.len()
+    }
+
+    /// The first one at or after a moment, or the next in either direction, around the ends.
+    pub(crate) fn find(&self, from: Moment, towards: Towards) -> Option<Moment> {
+        let begins = &self.begins;
+        match towards {
+            Towards::Here => begins.iter().find(|&&at| at >= from).or(begins.first()).copied(),
+            Towards::Next => begins.iter().find(|&&at| at > from).or(begins.first()).copied(),
+            Towards::Previous => begins.iter().rev().find(|&&at| at < from).or(begins.last()).copied(),
+        }
+    }
+
+    /// How many have begun at a moment.
+    pub(crate) fn begun(&self, at: Moment) -> usize {
+        self.begins.partition_point(|&begin| begin <= at)
     }
 }
 
@@ -446,7 +503,9 @@ mod tests {
             from,
             to,
             cursor: from,
-            exact: None,
+            at: Moment::START,
+            phases: None,
+            glance: None,
             floor: 0,
             fit_y: false,
             columns: Vec::new(),

@@ -2,13 +2,13 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use vramscope_format::{bytes, change, count, elide_place, fit, fit_end, printable, signed, size, width};
 
-use super::{Names, put, row_of};
+use super::{Names, put, row_of, share_cell};
 use crate::branches::{Branches, Row};
 use crate::outline::Item;
 use crate::pane::Pane;
 use crate::theme::{Role, Theme};
-use crate::words::{bytes, change, count, fit, fit_end, percent, signed};
 
 /// Deeper rows are indented no further; their depth is written instead.
 const DEEPEST: u32 = 12;
@@ -52,48 +52,49 @@ pub(crate) enum Columns {
 }
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
-    let (rows, info) = layout(area, pane.show_info);
+    let (rows, info) = layout(area, pane.calls.show_info);
     draw_moment(buffer, row_of(rows, 0), pane, theme);
     let list = Rect { y: rows.y + 1, height: rows.height.saturating_sub(1), ..rows };
     let names = Names::Snapshot(pane.subject().snapshot());
-    let look = Look { columns: Columns::Live, inverted: pane.inverted };
-    draw_rows(buffer, list, &pane.tree, names, look, theme);
-    if let Some(facts) = pane.info.as_ref().filter(|_| info.height > 0) {
+    let look = Look { columns: Columns::Live, inverted: pane.calls.inverted };
+    draw_rows(buffer, list, &pane.calls.tree, names, look, pane.scope.nothing(), theme);
+    if let Some(facts) = pane.calls.info.as_ref().filter(|_| info.height > 0) {
         super::info::draw(buffer, info, info.y == rows.y, facts, theme);
     }
 }
 
 /// Which moment, how much, and what is in focus.
 pub(crate) fn draw_moment(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
-    let (Some(live), subject) = (&pane.live, pane.subject()) else { return };
+    let (Some(live), subject) = (&pane.scope.live, pane.subject()) else { return };
     let (dim, text) = (theme.style(Role::Dim), theme.style(Role::Text));
     let requested = live.state.counters.requested;
-    let mut x = put(buffer, area, area.x, area.y, &signed(requested), theme.style(Role::Cursor));
-    x = put(buffer, area, x, area.y, &format!(" requested  {}", subject.moment_name(pane.at)), text);
-    x = put(buffer, area, x, area.y, &format!(" · {} live", count(live.state.live.len() as u64)), dim);
-    if !pane.filter.is_empty() {
+    let mut x = put(buffer, area, area.x, area.y, &bytes(requested), theme.style(Role::Cursor));
+    x = put(buffer, area, x, area.y, &format!(" requested  {}", subject.moment_name(pane.scope.at)), text);
+    x = put(buffer, area, x, area.y, &format!(" · {} live", count(live.state.live.len())), dim);
+    if !pane.scope.filter.is_empty() {
         let words = format!(
             " · filter {}: {} in {}",
-            pane.filter.text,
-            bytes(live.total.bytes),
+            printable(&pane.scope.filter.text),
+            size(live.total.bytes),
             count(live.total.count)
         );
         x = put(buffer, area, x, area.y, &words, theme.style(Role::Warm));
     }
-    if let Some((at, of)) = pane.tree.standing() {
+    if let Some((at, of)) = pane.calls.standing(pane.view) {
         let words = format!(" · match {at} of {of}");
         x = put(buffer, area, x, area.y, &words, theme.style(Role::Match));
     }
-    if pane.inverted {
+    if pane.calls.inverted {
         x = put(buffer, area, x, area.y, " · inverted", theme.style(Role::Warm));
     }
-    if let Some(seconds) = subject.seconds(pane.at) {
-        x = put(buffer, area, x, area.y, &format!(" · +{seconds:.3} s"), dim);
+    if let Some(since) = subject.since(pane.scope.at, 3) {
+        x = put(buffer, area, x, area.y, &format!(" · {since}"), dim);
     }
-    let root = pane.tree.root();
+    let root = pane.calls.tree.root();
     if root != 0 {
         let names = Names::Snapshot(subject.snapshot());
-        let path: Vec<_> = pane.tree.outline.path(root).into_iter().map(|place| names.short(place)).collect();
+        let path: Vec<_> =
+            pane.calls.tree.outline.path(root).into_iter().map(|place| names.short(place)).collect();
         let room = usize::from(area.right().saturating_sub(x)).saturating_sub(10);
         if room > 8 {
             let words = format!(" · in {}", fit_end(&path.join(" › "), room));
@@ -109,6 +110,7 @@ pub(crate) fn draw_rows(
     tree: &Branches,
     names: Names<'_>,
     look: Look,
+    nothing: &str,
     theme: &Theme,
 ) {
     let is_narrow = area.width < 60;
@@ -123,7 +125,7 @@ pub(crate) fn draw_rows(
     put(buffer, area, area.x, area.y, &header, theme.style(Role::Dim));
     let list = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
     if tree.rows.is_empty() {
-        put(buffer, list, list.x + 2, list.y, "nothing is live here", theme.style(Role::Dim));
+        put(buffer, list, list.x + 2, list.y, nothing, theme.style(Role::Dim));
     }
     for row in 0..list.height {
         let Some(at) = tree.list.at(row, tree.rows.len()) else { break };
@@ -156,33 +158,33 @@ fn draw_row(
     let (style, numbers) = match look.columns {
         Columns::Live => {
             let style = theme.style(Role::Heat(now.bytes as f64 / total as f64));
-            let of_total = percent(now.bytes, total);
+            let of_total = share_cell(now.bytes, total);
             let numbers = match is_narrow {
-                true => format!("{:>10} {of_total}", bytes(now.bytes)),
+                true => format!("{:>10} {of_total}", size(now.bytes)),
                 false => format!(
                     "{:>10}  {}  {of_total}  {:>7}",
-                    bytes(now.bytes),
-                    percent(now.bytes, parent),
+                    size(now.bytes),
+                    share_cell(now.bytes, parent),
                     count(now.count)
                 ),
             };
             (style, numbers)
         }
         Columns::Diff => {
-            let by = crate::outline::signed(now.bytes) - crate::outline::signed(before.bytes);
+            let by = signed(now.bytes) - signed(before.bytes);
             let role = match by {
                 0 => Role::Dim,
                 1.. => Role::Danger,
                 _ => Role::Fine,
             };
-            let more = i64::try_from(now.count).unwrap_or(0) - i64::try_from(before.count).unwrap_or(0);
+            let more = signed(now.count) - signed(before.count);
             let numbers = match is_narrow {
                 true => format!("{:>11}", change(by)),
                 false => format!(
                     "{:>11}  {:>10}  {:>10}  {more:>+7}",
                     change(by),
-                    bytes(before.bytes),
-                    bytes(now.bytes)
+                    size(before.bytes),
+                    size(now.bytes)
                 ),
             };
             (theme.style(role), numbers)
@@ -222,7 +224,6 @@ fn draw_chain(
     is_match: impl Fn(&Item) -> bool,
     theme: &Theme,
 ) {
-    use unicode_width::UnicodeWidthStr;
     let dim = theme.style(Role::Dim);
     let mut room = usize::from(area.width);
     let mut parts: Vec<(String, ratatui::style::Style)> = Vec::new();
@@ -231,11 +232,11 @@ fn draw_chain(
         // What is left out leaves a mark.
         let keep = if number + 1 == chain.len() { 0 } else { 4 };
         if number == 0 {
-            name = fit_end(&name, room.saturating_sub(keep).max(4));
-        } else if name.width() + 3 + keep > room {
+            name = elide_place(&name, room.saturating_sub(keep).max(4));
+        } else if width(&name) + 3 + keep > room {
             break;
         }
-        room = room.saturating_sub(name.width() + if number == 0 { 0 } else { 3 });
+        room = room.saturating_sub(width(&name) + if number == 0 { 0 } else { 3 });
         // Where it happens is in front; the calls on the way there stand back.
         let style = match (is_match(item), number) {
             (true, _) => theme.style(Role::Match),

@@ -5,10 +5,63 @@ use std::path::PathBuf;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use unicode_width::UnicodeWidthStr;
-use vramscope_tui::{App, Colors, Document, Effect, Figures, Ground, News, Theme, draw};
+use vramscope_tui::{App, Colors, Effect, Ground, Loader, News, Theme, draw};
 
 pub(crate) const PLAIN: Theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: false };
+
+pub(crate) const SMALL: (u16, u16) = (80, 24);
+
+/// Four allocations: `big` of 1000 bytes and `deep` of 500 in `main`, freed one after the other; a spike of 9000
+/// between them that lives for one event; and at the very end one of 100. Event N happens N ms after the first.
+pub(crate) fn made_json() -> String {
+    let frame = |name: &str, line: u32| {
+        format!(r#"{{"name": "{name}", "filename": "/src/train.py", "line": {line}}}"#)
+    };
+    let stack = |names: &[(&str, u32)]| {
+        let frames: Vec<_> = names.iter().map(|(name, line)| frame(name, *line)).collect();
+        format!(r#""frames": [{}]"#, frames.join(","))
+    };
+    let main = ("main", 1);
+    let event = |number: usize, action: &str, addr: u64, size: u64, stack: &str| {
+        let time = 1_000_000 + number * 1000;
+        format!(
+            r#"{{"action": "{action}", "addr": {addr}, "size": {size}, "stream": 0, "time_us": {time}, {stack}}}"#
+        )
+    };
+    let (big, deep, spike, last) = (
+        stack(&[("big", 10), main]),
+        stack(&[("deepest", 30), ("deeper", 21), ("deep", 20), main]),
+        stack(&[("spike", 40), main]),
+        stack(&[("last", 50), main]),
+    );
+    let events = [
+        event(0, "segment_alloc", 0, 2 << 20, &big),
+        event(1, "alloc", 0, 1000, &big),
+        event(2, "alloc", 1024, 500, &deep),
+        event(3, "alloc", 1536, 9000, &spike),
+        event(4, "free_requested", 1536, 9000, &spike),
+        event(5, "free_completed", 1536, 9000, &spike),
+        event(6, "free_requested", 0, 1000, &big),
+        event(7, "free_completed", 0, 1000, &big),
+        event(8, "alloc", 0, 100, &last),
+    ]
+    .join(",");
+    let block = |addr: u64, size: u64, requested: u64| {
+        format!(
+            r#"{{"address": {addr}, "size": {size}, "requested_size": {requested}, "state": "active_allocated"}}"#
+        )
+    };
+    let free =
+        |addr: u64, size: u64| format!(r#"{{"address": {addr}, "size": {size}, "state": "inactive"}}"#);
+    // The last allocation takes the first half of the block that `big` had.
+    let blocks =
+        [block(0, 512, 100), free(512, 512), block(1024, 512, 500), free(1536, (2 << 20) - 1536)].join(",");
+    format!(
+        r#"{{"segments": [{{"device": 0, "address": 0, "total_size": 2097152, "allocated_size": 1024, "active_size": 1024,
+        "requested_size": 600, "stream": 0, "segment_type": "small", "blocks": [{blocks}]}}],
+        "device_traces": [[{events}]]}}"#
+    )
+}
 
 /// A recording of the repository.
 pub(crate) fn recording(name: &str) -> PathBuf {
@@ -20,6 +73,7 @@ pub(crate) struct Session {
     size: (u16, u16),
     /// What was asked of the terminal, apart from reading files.
     pub(crate) effects: Vec<Effect>,
+    loader: Loader,
 }
 
 impl Session {
@@ -29,8 +83,19 @@ impl Session {
     }
 
     pub(crate) fn open_paths(paths: &[PathBuf], compare: bool, size: (u16, u16), theme: Theme) -> Self {
+        Self::open_with(paths, compare, size, theme, Loader::default())
+    }
+
+    pub(crate) fn open_with(
+        paths: &[PathBuf],
+        compare: bool,
+        size: (u16, u16),
+        theme: Theme,
+        loader: Loader,
+    ) -> Self {
         let (inputs, _) = vramscope_files::find(paths);
-        let mut session = Self { app: App::new(inputs, compare, theme, true), size, effects: Vec::new() };
+        let app = App::new(inputs, compare, theme, true);
+        let mut session = Self { app, size, effects: Vec::new(), loader };
         session.app.resize(size.0, size.1);
         session.perform();
         session
@@ -46,23 +111,23 @@ impl Session {
 
     /// Does what the terminal's threads would do.
     fn perform(&mut self) {
-        for effect in self.app.effects() {
+        let mut effects = std::collections::VecDeque::from(self.app.effects());
+        while let Some(effect) = effects.pop_front() {
             match effect {
                 Effect::Load(job) => {
-                    let opened = vramscope_files::open(&job.input, None, &());
-                    let result =
-                        opened.map(|opened| Box::new(Document::new(opened))).map_err(|e| e.to_string());
+                    let result = self.loader.document(&job.input, &());
+                    let result = result.map(Box::new).map_err(|error| error.to_string());
                     self.app.receive(News::Loaded(job, result));
                 }
                 Effect::Rank(inputs) => {
                     for (row, input) in inputs {
-                        let opened = vramscope_files::open(&input, None, &());
-                        let figures = opened.map(|opened| Figures::new(&opened)).map_err(|e| e.to_string());
+                        let figures = self.loader.figures(&input).map_err(|error| error.to_string());
                         self.app.receive(News::Ranked(row, figures));
                     }
                 }
                 other => self.effects.push(other),
             }
+            effects.extend(self.app.effects());
         }
     }
 
@@ -122,7 +187,7 @@ impl Session {
                     let symbol = buffer.cell((x, y)).unwrap().symbol();
                     line.push_str(symbol);
                     // A wide character takes the cell after it.
-                    x += symbol.width().max(1) as u16;
+                    x += vramscope_format::width(symbol).max(1) as u16;
                 }
                 line.trim_end().to_owned()
             })

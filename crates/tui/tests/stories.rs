@@ -1,0 +1,270 @@
+//! What was wrong once, as it should be: cursors that stay, names that are there, nothing hidden.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+#[allow(dead_code, reason = "shared with other tests")]
+mod common;
+
+use common::{PLAIN, SMALL, Session, made_json, recording};
+use vramscope_analysis::query::Pattern;
+use vramscope_tui::{Effect, Loader};
+
+fn open(name: &str, size: (u16, u16)) -> Session {
+    Session::open(&[name], false, size, PLAIN)
+}
+
+fn made() -> Session {
+    Session::open_bytes(made_json().as_bytes(), SMALL)
+}
+
+/// The event that the status line names; in a comparison, of one side.
+fn event_in(text: &str) -> u64 {
+    let digits = text.split("event ").nth(1).unwrap().chars();
+    digits
+        .take_while(|c| c.is_ascii_digit() || *c == ' ')
+        .filter(char::is_ascii_digit)
+        .collect::<String>()
+        .parse()
+        .unwrap()
+}
+
+fn event(session: &mut Session) -> u64 {
+    event_in(&session.screen()[2])
+}
+
+#[test]
+fn zooming_keeps_the_cursor_on_the_screen() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    oom.press(&["+"]).shows("event 11 822, the last");
+    // 11 824 moments, the last 5 912 on 70 columns: the column before the last begins at moment
+    // 5 912 + 68 × 5 912 / 70 and ends before 5 912 + 69 × 5 912 / 70, and an event is one less than its moment.
+    oom.press(&["Left"]);
+    let at = event(&mut oom);
+    assert!((11_654..=11_738).contains(&at), "{at}");
+    // Zooming in as far as it goes, and out again, stays there.
+    for key in ["+", "-"] {
+        for _ in 0..14 {
+            oom.press(&[key]);
+            assert_eq!(event(&mut oom), at);
+        }
+    }
+    oom.press(&["p", "+", "+"]);
+    let peak = event(&mut oom);
+    let right = event(oom.press(&["Right"]));
+    assert!(right >= peak && right - peak < 200, "a column is 42 events wide: {peak} {right}");
+}
+
+#[test]
+fn a_view_that_was_moved_away_comes_back_to_the_cursor() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    oom.press(&["+", "+", "a", "a", "a", "a", "a", "a"]).shows("event 11 822");
+    let at = event(oom.press(&["Left"]));
+    assert!((11_700..11_822).contains(&at), "a column left of the cursor, not of the screen: {at}");
+}
+
+#[test]
+fn the_moment_stays_when_the_screen_changes() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    let at = event(oom.press(&["Left", "Left", "Left", "Left", "Left"]));
+    for (width, height) in [(100, 42), (80, 24), (200, 60)] {
+        oom.resize(width, height);
+        assert_eq!(event(&mut oom), at, "{width} columns");
+    }
+    // Along time, too.
+    let at = event(oom.press(&["t", "Left", "Left", "Left"]));
+    for (width, height) in [(100, 42), (80, 24), (140, 42)] {
+        oom.resize(width, height);
+        assert_eq!(event(&mut oom), at, "{width} columns along time");
+    }
+    let names = ["llama_python.pickle.xz", "leak_graph.pickle.xz"];
+    let mut both = Session::open(&names, true, (160, 45), PLAIN);
+    both.press(&["Left", "Left"]);
+    let before = event_in(&both.screen()[3]);
+    assert_eq!(event_in(&both.press(&["s"]).screen()[3]), before);
+}
+
+#[test]
+fn a_search_in_the_flame_graph_selects_the_match() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    oom.press(&["3", "/", "sdpa", "Enter", "y"]);
+    let [Effect::Copy(stack)] = oom.effects.as_slice() else { panic!("{:?}", oom.effects) };
+    let innermost = stack.lines().next().unwrap().to_owned();
+    assert!(innermost.contains("sdpa_attention.py"), "{innermost}");
+    oom.press(&["g", "/", "modeling_llama.py:64 ", "Enter"]).shows("match 1 of");
+    oom.press(&["n"]).shows("match 2 of").press(&["N"]).shows("match 1 of");
+}
+
+#[test]
+fn files_without_ranks_are_listed_by_name() {
+    let names = ["llama_python.pickle.xz", "leak_graph.pickle.xz"];
+    let mut two = Session::open(&names, false, (160, 45), PLAIN);
+    two.shows("file 1 of 2 (6)").shows("2 files").hides("stands out");
+    let rows = two.press(&["6"]).text();
+    assert!(rows.contains("● llama_python.pickle.xz") && rows.contains("  leak_graph.pickle.xz"), "{rows}");
+    // Files of the same name are told apart by their folders.
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["a", "b"].map(|run| folder.path().join(run).join("snapshot.json"));
+    for path in &paths {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, made_json()).unwrap();
+    }
+    let mut same = Session::open_paths(&paths, false, (160, 45), PLAIN);
+    same.press(&["6"]).shows("/a/snapshot.json").shows("/b/snapshot.json");
+}
+
+/// A file in which some bytes are allocated and freed, and nothing else.
+fn one_allocation(bytes: u64) -> String {
+    let event = |action: &str| format!(r#"{{"action": "{action}", "addr": 4096, "size": {bytes}}}"#);
+    let events = ["alloc", "free_requested", "free_completed"].map(event).join(",");
+    format!(r#"{{"segments": [], "device_traces": [[{events}]]}}"#)
+}
+
+#[test]
+fn a_folder_of_ranks_says_so_and_who_stands_out() {
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, mib) in [(0, 100), (1, 100), (2, 180), (3, 100)] {
+        let path = folder.path().join(format!("rank{rank}_memory_snapshot.json"));
+        std::fs::write(path, one_allocation(mib << 20)).unwrap();
+    }
+    let mut ranks = Session::open_paths(&[folder.path().to_owned()], false, (140, 42), PLAIN);
+    ranks.shows("rank 0 of 4 ranks (6)");
+    ranks.shows("4 ranks: rank 2 stands out, 180 MiB at the peak, 80.0 MiB more than the median of 100 MiB");
+    ranks.press(&["6"]).shows("4 ranks");
+    // Equal ranks are counted, and none is named.
+    std::fs::write(folder.path().join("rank2_memory_snapshot.json"), one_allocation(100 << 20)).unwrap();
+    let mut equal = Session::open_paths(&[folder.path().to_owned()], false, (140, 42), PLAIN);
+    equal.shows("4 ranks, none stands out");
+}
+
+#[test]
+fn recorded_ranks_are_compared_on_the_first_screen() {
+    let paths = [0, 1, 2, 3].map(|rank| recording(&format!("rank{rank}_memory_snapshot.pickle.xz")));
+    let mut ranks = Session::open_paths(&paths, false, (140, 42), PLAIN);
+    // PyTorch's own counters, in rank?.oracle.json: rank 2 has the highest peak of the four.
+    ranks.shows("rank 0 of 4 ranks (6)").shows("4 ranks: rank 2 stands out");
+}
+
+#[test]
+fn a_pool_has_one_name_in_every_view() {
+    // This file names no pool, as PyTorch before 2.12: all of it is in the default pool.
+    let mut made = made();
+    made.resize(160, 45).press(&[":", "3", "Enter", "2", "e"]);
+    made.shows("pool      default · stream default");
+    made.press(&["4"]).shows("pool default · stream default");
+    made.press(&["8"]).shows("2.00 MiB reserved in 1 pool on 1 stream").hides("unknown").hides("(0, 0)");
+}
+
+#[test]
+fn bars_of_pools_begin_in_one_column() {
+    let mut pools = open("cudagraph_pools.pickle.xz", (160, 45));
+    let screen = pools.press(&["8"]).screen();
+    // Three graphs and the default pool; the default pool on three streams.
+    assert!(screen[2].contains("4 pools on 3 streams"), "{}", screen[2]);
+    let bars: Vec<_> = screen.iter().filter_map(|line| line.chars().position(|c| "█░".contains(c))).collect();
+    assert!(bars.len() >= 4 && bars.iter().all(|&x| x == bars[0]), "{bars:?}");
+}
+
+#[test]
+fn a_search_for_phases_stops_once_in_each_and_counts() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    // Four optimizer steps; PyTorch's own Optimizer.step inside each is not counted.
+    oom.press(&["g", "/", "optimizer"]).shows("4 found").press(&["Enter"]).shows("phase 1 of 4");
+    let mut seen = vec![event(&mut oom)];
+    for number in ["phase 2 of 4", "phase 3 of 4", "phase 4 of 4", "phase 1 of 4"] {
+        oom.press(&["n"]).shows(number);
+        seen.push(event(&mut oom));
+    }
+    assert!(seen[..4].is_sorted() && seen[4] == seen[0], "{seen:?}");
+    oom.press(&["N"]).shows("phase 4 of 4").press(&["Esc"]).hides("phase 4 of 4");
+}
+
+#[test]
+fn moments_are_typed_as_for_the_command_line() {
+    // Event N is at 1 000 + N ms: forward has events 1 to 3, backward 4 to 7.
+    let mark = |stage: &str, name: &str, time: u64| {
+        format!(r###"{{"stage": "{stage}", "name": "## {name} ##", "device": 0, "time_us": {time}}}"###)
+    };
+    let marks = [
+        mark("START", "forward", 1_000_500),
+        mark("END", "forward", 1_003_500),
+        mark("START", "backward", 1_003_600),
+        mark("END", "backward", 1_007_500),
+    ];
+    let json = made_json();
+    let end = json.rfind('}').unwrap();
+    let json = format!("{}, \"external_annotations\": [{}]}}", &json[..end], marks.join(","));
+    let mut phased = Session::open_bytes(json.as_bytes(), SMALL);
+    let cases = [
+        ("start", "0 B requested  start"),
+        ("end", "600 B requested  event 8, the last"),
+        ("peak", "10.3 KiB requested  event 3"),
+        ("peak:reserved", "0 B requested  event 0"),
+        ("0 7", "500 B requested  event 7"),
+        ("+0.0025", "1.46 KiB requested  event 2"),
+        ("@1002000", "1.46 KiB requested  event 2"),
+        ("in:forward", "10.3 KiB requested  event 3"),
+        ("in:forward#1:start", "0 B requested  event 0"),
+        ("backward:end", "500 B requested  event 7"),
+        ("backw#1:end", "500 B requested  event 7"),
+    ];
+    for (typed, expected) in cases {
+        phased.press(&[":", typed, "Enter"]).shows(expected);
+    }
+    phased.press(&[":"]).shows(":").shows("start, end, peak, peak:COUNTER, oom, oom:K, N, +S, @T");
+    phased.press(&["backward#2", "Enter"]).shows("'backward' number 2 does not exist: there are 1");
+    phased.press(&["Esc", ":", "oom:2", "Enter"]).shows("memory never ran out in this recording");
+    // What was allocated in a phase: big, deep and the spike in forward.
+    phased.press(&["Esc", ":", "3", "Enter", "2", "F"]).shows("size>=20MiB size<1GiB pool=0,1 stream=0");
+    phased.press(&["phase=backward", "Enter"]).shows("no allocation of this trace passes phase=backward");
+    phased
+        .resize(120, 40)
+        .press(&["F", "Ctrl-u", "phase=forward size<1000", "Enter"])
+        .shows("size<1000: 1.46 KiB in 2");
+    phased.press(&["F", "Ctrl-u", "category=nonsense", "Enter"]).shows("there is no category 'nonsense'");
+}
+
+#[test]
+fn filters_reach_every_view_of_a_moment() {
+    let mut made = made();
+    made.resize(120, 40).press(&[":", "3", "Enter", "2", "F", "size>=9000", "Enter"]).shows("8.79 KiB in 1");
+    made.press(&["a"]).shows("1 allocation").shows("spike").hides("deepest");
+    // One allocation and its two frees.
+    made.press(&["7"]).shows("4 of 9 events pass size>=9000");
+    made.press(&["4"]).shows("1 of 1 segment pass size>=9000");
+}
+
+/// Device 0 has the longer trace; device 1 ran out of memory.
+fn two_devices() -> Session {
+    let alloc = |addr: u64, size: u64| format!(r#"{{"action": "alloc", "addr": {addr}, "size": {size}}}"#);
+    let long: Vec<_> = (0..20).map(|row| alloc(4096 * row, 512)).collect();
+    let oom = r#"{"action": "oom", "addr": 0, "device_free": 1024, "size": 1048576}"#;
+    let json = format!(
+        r#"{{"segments": [], "device_traces": [[{}], [{}, {oom}]]}}"#,
+        long.join(","),
+        alloc(4096, 4096)
+    );
+    Session::open_bytes(json.as_bytes(), (120, 40))
+}
+
+#[test]
+fn no_device_is_hidden_by_a_longer_trace() {
+    let mut two = two_devices();
+    two.shows("cuda:1 (2 of 2 devices, < >)").shows("event 1, the last");
+    two.press(&["<"]).shows("cuda:0 (1 of 2 devices, < >)").shows("cuda:0, 1 of 2");
+    two.press(&["g"]).shows("cuda:1 ran out of memory 1 time");
+    two.press(&["5"]).shows("cuda:1 has");
+    two.press(&["<"]).shows("there is no other device in this direction");
+    made().press(&[">"]).shows("cuda:0 is the only device in this file");
+}
+
+#[test]
+fn ignored_frames_give_way_to_their_callers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made.json");
+    std::fs::write(&path, made_json()).unwrap();
+    let loader =
+        Loader { ignore_frames: Some(Pattern::new("train.py:40|deep").unwrap()), ..Loader::default() };
+    let mut made = Session::open_with(&[path], false, SMALL, PLAIN, loader);
+    // At event 3: the spike's 9000 and deep's 500 count for main, big's 1000 for itself.
+    made.shows("9.28 KiB  90.5%        2  train.py:1 main").shows("1000 B   9.5%        1  train.py:10 big");
+    made.press(&["2"]).hides("spike").hides("deep").shows("train.py:10 big");
+}
