@@ -35,14 +35,18 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (cycle * 400 + year_of_cycle + i64::from(month <= 2), month, day)
 }
 
-/// Text from a file without what a terminal would act on: control characters, and marks that turn the direction
-/// of writing or take no room.
+/// Whether a character does something to a terminal or to the text around it instead of being shown: control
+/// characters, marks that turn the direction of writing or take no room, and what is no character.
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Text from a file with everything [unprintable](is_unprintable) replaced.
 pub fn printable(text: &str) -> String {
-    let acts = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    text.chars().map(|c| if acts(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// The text cut to a number of columns, with a mark where it was cut.
@@ -107,5 +111,6 @@ mod tests {
         assert_eq!(fit_middle("abcdefgh", 6, 7), "…cdefgh", "the tail stays");
         assert_eq!(printable("a\x1b[2Jb"), "a\u{fffd}[2Jb");
         assert_eq!(printable("a\u{202e}b"), "a\u{fffd}b");
+        assert_eq!(printable("\u{61c}\u{9b}\u{fffe}é"), "\u{fffd}\u{fffd}\u{fffd}é");
     }
 }
