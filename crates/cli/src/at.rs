@@ -32,7 +32,7 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
         report.print_totals(out)?;
         tree::print_live(&subject, &subject.live(&report.state), out)?;
     } else if args.source.output.json {
-        serde_json::to_writer(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
+        vramscope_files::json(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
         writeln!(out)?;
     } else {
         writeln!(out, "{}", text::printable(&subject.opened.path.display().to_string()))?;

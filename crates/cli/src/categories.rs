@@ -62,7 +62,7 @@ pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<
     let totals = categories.totals(replay, &state, |allocation| subject.keeps(allocation, Some(&state)));
     if args.source.output.json {
         let series = categories.series(replay, args.series);
-        serde_json::to_writer(&mut *out, &Report::new(&subject, &state, &categories, &totals, series))?;
+        vramscope_files::json(&mut *out, &Report::new(&subject, &state, &categories, &totals, series))?;
         writeln!(out)?;
     } else {
         print(&subject, &state, &categories, &totals, out)?;

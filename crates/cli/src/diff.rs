@@ -304,7 +304,7 @@ fn json(
         exceeded,
         changes: changes.iter().map(|change| ChangeJson::new(change)).collect(),
     };
-    serde_json::to_writer(&mut *out, &report)?;
+    vramscope_files::json(&mut *out, &report)?;
     Ok(writeln!(out)?)
 }
 

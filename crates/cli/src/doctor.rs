@@ -17,7 +17,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     if args.source.output.json {
         let report =
             Report { schema: "vramscope/doctor/1", device: subject.replay().device().0, checks: &checks };
-        serde_json::to_writer(&mut *out, &report)?;
+        vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     for row in rows.skip(args.skip).take(args.limit.unwrap_or(usize::MAX)) {
         let event = events.get(row);
         if args.source.output.json {
-            serde_json::to_writer(&mut *out, &json(&subject, events, row, &event))?;
+            vramscope_files::json(&mut *out, &json(&subject, events, row, &event))?;
             writeln!(out)?;
             continue;
         }

@@ -15,7 +15,8 @@ use crate::{output, text};
 pub(crate) fn run(args: &FlameArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let subject = Subject::open_path(&args.path, &args.filter, &args.cache)?;
     let weighed = subject.weights(&args.weigh)?;
-    output::write_to(&args.file, out, |out| write(args.format, &subject, &weighed, out))?;
+    let inputs = std::slice::from_ref(&args.path);
+    output::write_to(&args.file, inputs, out, |out| write(args.format, &subject, &weighed, out))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -83,7 +84,7 @@ fn speedscope(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyh
         "samples": samples, "weights": weights});
     let file = json!({"$schema": "https://www.speedscope.app/file-format-schema.json", "exporter": "vramscope",
         "name": name, "activeProfileIndex": 0, "shared": {"frames": shared}, "profiles": [profile]});
-    serde_json::to_writer(&mut *out, &file)?;
+    vramscope_files::json(&mut *out, &file)?;
     writeln!(out)?;
     Ok(())
 }
@@ -121,7 +122,7 @@ fn svg(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Res
         write!(
             out,
             "<g><title>{} · {bytes} · {share:.1}% · {} allocations</title>",
-            escaped(&name),
+            output::markup(&name),
             node.count
         )?;
         let ([r, g, b], inner) = (colour::of(&name), (width - 0.6).max(0.2));
@@ -132,7 +133,7 @@ fn svg(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyhow::Res
         )?;
         let room = ((width - 6.0) / CHARACTER) as usize;
         if room >= 4 {
-            let shown = escaped(&text::fit(&name, room));
+            let shown = output::markup(&text::fit(&name, room));
             write!(out, r##"<text x="{:.2}" y="{}" fill="#101418">{shown}</text>"##, x + 3.0, y + 12.5)?;
         }
         writeln!(out, "</g>")?;
@@ -160,8 +161,4 @@ fn place(tree: &CallTree, node: usize, x: f64, depth: usize, boxes: &mut Vec<Box
         place(tree, child, at, depth + 1, boxes);
         at += tree.nodes[child].bytes as f64 * scale;
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &FragmentationArgs, out: &mut dyn Write) -> anyhow::Resu
             samples: found.samples.iter().map(SampleJson::from).collect(),
             segments: found.segments.iter().map(|segment| SegmentJson::new(&subject, segment)).collect(),
         };
-        serde_json::to_writer(&mut *out, &report)?;
+        vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
     } else {
         print(&subject, &found, out)?;

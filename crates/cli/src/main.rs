@@ -41,6 +41,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+use vramscope_files::WriteError;
+
 use args::{Args, Command};
 
 #[cfg(target_os = "linux")]
@@ -106,6 +108,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+        || matches!(error.downcast_ref(), Some(WriteError::Io { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe)
         || error.chain().any(|cause| {
             cause
                 .downcast_ref::<serde_json::Error>()

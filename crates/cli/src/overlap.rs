@@ -102,7 +102,7 @@ pub(crate) fn run(args: &OverlapArgs, out: &mut dyn Write) -> anyhow::Result<Exi
         subject.keeps(allocation, Some(&state))
     });
     if args.source.output.json {
-        serde_json::to_writer(
+        vramscope_files::json(
             &mut *out,
             &report(&subject, (from, to), &found, args.limit.unwrap_or(usize::MAX)),
         )?;

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &PhasesArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     if args.source.output.json {
         let phases = phases.iter().map(|phase| PhaseJson::new(&subject, phase)).collect();
         let device = subject.replay().device().0;
-        serde_json::to_writer(&mut *out, &Report { schema: "vramscope/phases/1", device, phases })?;
+        vramscope_files::json(&mut *out, &Report { schema: "vramscope/phases/1", device, phases })?;
         writeln!(out)?;
     } else {
         print(&subject, &phases, out)?;

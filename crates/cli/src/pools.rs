@@ -58,7 +58,7 @@ pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
             reserved,
             pools: rows,
         };
-        serde_json::to_writer(&mut *out, &report)?;
+        vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
     } else {
         print(&subject, at, reserved, &rows, out)?;

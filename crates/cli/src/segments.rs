@@ -37,7 +37,7 @@ pub(crate) fn run(args: &SegmentsArgs, out: &mut dyn Write) -> anyhow::Result<Ex
             count: all,
             segments: segments.iter().map(|segment| SegmentJson::new(&subject, &state, segment)).collect(),
         };
-        serde_json::to_writer(&mut *out, &report)?;
+        vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
     }

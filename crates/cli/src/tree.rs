@@ -32,7 +32,7 @@ pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
             inverted: args.invert,
             root: printer.json(0, 0),
         };
-        serde_json::to_writer(&mut *out, &report)?;
+        vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -9,6 +9,7 @@
 
 mod answers;
 mod cells;
+mod csv;
 mod details;
 mod device;
 mod lifetimes;
@@ -24,6 +25,7 @@ mod tree;
 mod wire;
 
 pub use answers::*;
+pub use csv::{Formulas, csv_field};
 pub use overview::rank_insights;
 pub use protocol::*;
 pub use queue::{Ask, Queue};

@@ -12,30 +12,42 @@ pub fn json(out: &mut dyn Write, value: &impl Serialize) -> serde_json::Result<(
     value.serialize(&mut serde_json::Serializer::with_formatter(out, Escaping(CompactFormatter)))
 }
 
+/// The same for JSON that is written already.
+pub fn escape_json(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    // Writing to memory does not fail, and what is written is text.
+    let _ = escape(&mut out, text);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 struct Escaping(CompactFormatter);
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, text: &str) -> io::Result<()> {
-        // What is escaped takes two bytes at least, but for DEL.
-        if text.bytes().all(|byte| byte < 0x7f) {
-            return out.write_all(text.as_bytes());
-        }
-        let mut done = 0;
-        for (at, c) in text.char_indices().filter(|(_, c)| is_unprintable(*c)) {
+        escape(out, text)
+    }
+}
+
+/// What is below DEL is escaped by all JSON, or is the space between values.
+fn escape<W: ?Sized + Write>(out: &mut W, text: &str) -> io::Result<()> {
+    let is_escaped = |c: char| c >= '\x7f' && is_unprintable(c);
+    let mut done = 0;
+    if !text.bytes().all(|byte| byte < 0x7f) {
+        for (at, c) in text.char_indices().filter(|(_, c)| is_escaped(*c)) {
             out.write_all(text.get(done..at).unwrap_or_default().as_bytes())?;
             done = at + c.len_utf8();
             for unit in c.encode_utf16(&mut [0; 2]) {
                 write!(out, "\\u{unit:04x}")?;
             }
         }
-        out.write_all(text.get(done..).unwrap_or_default().as_bytes())
     }
+    out.write_all(text.get(done..).unwrap_or_default().as_bytes())
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use super::json;
+    use super::{escape_json, json};
 
     #[test]
     fn what_a_terminal_acts_on_is_escaped_and_means_the_same() {
@@ -45,6 +57,7 @@ mod tests {
         let out = String::from_utf8(out).unwrap();
         let expected = r#"["a\u009b2J\u007f\u202eb\u061cé\udb40\udc41\"\\\n\u001b日"]"#;
         assert_eq!(out, expected);
+        assert_eq!(escape_json("[\n  \"\u{9b}\"\n]"), "[\n  \"\\u009b\"\n]");
         assert_eq!(serde_json::from_str::<Vec<String>>(&out).unwrap(), [name]);
     }
 }

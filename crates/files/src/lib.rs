@@ -17,7 +17,7 @@ mod write;
 
 pub use cache::Cache;
 pub use find::{Input, find};
-pub use json::json;
+pub use json::{escape_json, json};
 pub use open::{OpenError, Opened, Progress, open, open_bytes, open_each};
 pub use regular::{Links, read_regular};
 pub use write::{

@@ -211,4 +211,37 @@ mod tests {
         assert!(b"hello".starts_with(&out));
         assert!(broken.unwrap().contains("gzip data breaks off"));
     }
+
+    /// `printf hello | xz`.
+    const XZ: &[u8] =
+        b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46\x02\0\x21\x01\x16\0\0\0\x74\x2f\xe5\xa3\x01\0\x04hello\0\0\0\0\
+        \xb1\x37\xb9\xdb\xe5\xda\x1e\x9b\0\x01\x1d\x05\xb8\x2d\x80\xaf\x1f\xb6\xf3\x7d\x01\0\0\0\0\x04YZ";
+
+    #[test]
+    fn what_needs_too_much_memory_is_an_error_that_says_what_to_do() {
+        let error = |packed: &[u8]| {
+            let mut reader = crate::Reader::new();
+            reader.feed(packed).unwrap();
+            reader.finish().unwrap_err().to_string()
+        };
+        assert_eq!(unpacked(XZ), (b"hello".to_vec(), None));
+        // A dictionary of 1.5 GiB; the header of the block has a checksum.
+        let mut xz = XZ.to_vec();
+        xz[16] = 37;
+        let mut sum = flate2::Crc::new();
+        sum.update(&xz[12..20]);
+        xz[20..24].copy_from_slice(&sum.sum().to_le_bytes());
+        assert!(
+            error(&xz).contains("its xz dictionary is larger than 512 MiB. Unpack it first with `xz -d`")
+        );
+        // A frame of one raw block with a window of 2 GiB, as of `zstd --long=31`.
+        let mut zstd = b"\x28\xb5\x2f\xfd\x00\xa8\x29\0\0hello".to_vec();
+        assert!(
+            error(&zstd)
+                .contains("its zstd window is larger than 128 MiB. Unpack it first with `zstd -d --long=31`")
+        );
+        // `--long=27` is read.
+        zstd[5] = 0x88;
+        assert_eq!(unpacked(&zstd), (b"hello".to_vec(), None));
+    }
 }
