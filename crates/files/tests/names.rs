@@ -15,7 +15,7 @@ fn pipe(path: PathBuf) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-fn snapshot(path: &Path, events: usize) {
+fn snapshot(path: &Path, events: u64) {
     let program = Program::new(Options { events, seed: 1, ..Options::default() });
     write::write(&program, Dialect::Protocol(4), fs::File::create(path).unwrap()).unwrap();
 }
