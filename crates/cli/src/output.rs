@@ -1,7 +1,7 @@
 //! What commands write: files, and the parts that several JSON reports share.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use vramscope_analysis::text::{is_unprintable, printable};
@@ -32,17 +32,35 @@ pub(crate) fn write_to(
     out: &mut dyn Write,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let Some(path) = &args.output_file else {
-        if !io::stdout().is_terminal() {
+    let to_terminal =
+        args.output_file.as_ref().map_or_else(|| io::stdout().is_terminal(), |path| is_terminal(path));
+    let write = |out: &mut dyn Write| {
+        if !to_terminal {
             return write(out);
         }
         let mut shown = Printable { out, begun: Vec::new() };
         write(&mut shown)?;
-        return Ok(shown.finish()?);
+        Ok(shown.finish()?)
     };
+    let Some(path) = &args.output_file else { return write(out) };
     vramscope_files::remove_unfinished_on_signals();
     let existing = if args.force { Existing::Replace } else { Existing::Keep };
     vramscope_files::write(path, existing, inputs, write)
+}
+
+/// Whether a path is a terminal, as `/dev/tty` is.
+#[cfg(unix)]
+fn is_terminal(path: &Path) -> bool {
+    use std::fs::File;
+    use std::os::unix::fs::FileTypeExt;
+    // A pipe would wait to be opened.
+    path.metadata().is_ok_and(|metadata| metadata.file_type().is_char_device())
+        && File::options().append(true).open(path).is_ok_and(|file| file.is_terminal())
+}
+
+#[cfg(not(unix))]
+fn is_terminal(_: &Path) -> bool {
+    false
 }
 
 /// Text between tags or in quotes, in HTML or XML: well-formed whatever it is.

@@ -14,8 +14,9 @@ use std::time::Duration;
 /// Small enough to stay in the processor's cache between reading and parsing.
 pub(crate) const CHUNK: usize = 1 << 19;
 
-/// Chunks that are fetched before they are needed.
-const CHUNKS_AHEAD: usize = 2;
+/// Chunks that wait, beside the one that is being read and the one that is being parsed: more would not stay in the
+/// processor's cache.
+const CHUNKS_WAITING: usize = 1;
 
 /// How long a silent source can delay a cancellation.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -37,7 +38,7 @@ pub(crate) enum Fetched {
 impl Fetching {
     /// Starts to fetch. The source is opened on the thread, since opening a pipe waits for its writer.
     pub(crate) fn start<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static) -> io::Result<Self> {
-        let (full_sender, full) = sync_channel(CHUNKS_AHEAD);
+        let (full_sender, full) = sync_channel(CHUNKS_WAITING);
         let (empty, empty_receiver) = channel();
         thread::Builder::new().name("fetch".into()).spawn(move || match open() {
             Ok(mut source) => fetch(&mut source, &full_sender, &empty_receiver),

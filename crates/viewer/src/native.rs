@@ -200,7 +200,6 @@ impl ThreadHost {
         let add = self.threads.adder();
         let (news, ctx, cache) = (Arc::clone(&self.news), self.ctx.clone(), self.cache.clone());
         let cancelled = Arc::clone(&self.cancelled);
-        cancelled.store(false, Ordering::Relaxed);
         thread::spawn(move || {
             for input in &inputs {
                 let name = input.path.display().to_string();
@@ -308,7 +307,8 @@ impl Host for ThreadHost {
     }
 
     fn cancel(&mut self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        // What is opened from now on has a flag of its own, so that what was cancelled stays so.
+        std::mem::take(&mut self.cancelled).store(true, Ordering::Relaxed);
     }
 
     fn recent(&self) -> Vec<String> {
