@@ -136,7 +136,7 @@ mod pipes {
     fn write(path: &Path, bytes: Vec<u8>) {
         let path = path.to_owned();
         thread::spawn(move || {
-            drop(File::options().write(true).open(path).and_then(|mut pipe| pipe.write_all(&bytes)))
+            drop(File::options().write(true).open(path).and_then(|mut pipe| pipe.write_all(&bytes)));
         });
     }
 
