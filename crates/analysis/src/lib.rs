@@ -67,8 +67,8 @@ pub use phases::{Phase, phase_name, phases};
 pub use pins::{Pinned, largest_fit, pinned};
 pub use ranges::Range;
 pub use ranks::{
-    LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median, rank_insights,
-    stands_out,
+    LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median,
+    rank_insights, stands_out,
 };
 pub use replay::{Oom, Peak, Replay, moment_at_time};
 pub use rounding::Rules;

@@ -229,6 +229,9 @@ pub(crate) struct ExportArgs {
     /// The format
     #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
     pub(crate) format: ExportFormat,
+    /// CSV for a spreadsheet: text that would be a formula gets an apostrophe
+    #[arg(long)]
+    pub(crate) escape_formulas: bool,
     #[command(flatten)]
     pub(crate) file: FileArgs,
     #[command(flatten)]
@@ -687,7 +690,7 @@ pub(crate) struct FileArgs {
     /// Write to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output_file: Option<PathBuf>,
-    /// Overwrite the file if it exists
+    /// Overwrite the file if it exists; never the input
     #[arg(long)]
     pub(crate) force: bool,
 }

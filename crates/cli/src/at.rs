@@ -34,7 +34,7 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
         let report =
             Report { subject, snapshot, replay, events, state: replay.state(at), shapes: shapes.as_ref() };
         if args.source.output.json {
-            serde_json::to_writer(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
+            vramscope_files::json(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
             return Ok(());
         }
         report.print_totals(out)?;

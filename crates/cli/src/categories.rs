@@ -62,7 +62,7 @@ pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<
         let totals = categories.totals(replay, &state, keep);
         if args.source.output.json {
             let series = categories.series(replay, args.series);
-            return Ok(serde_json::to_writer(
+            return Ok(vramscope_files::json(
                 out,
                 &Report::new(subject, &state, &categories, &totals, series),
             )?);

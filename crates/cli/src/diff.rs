@@ -372,7 +372,7 @@ fn json(args: &DiffArgs, pair: &Pair<'_>, out: &mut dyn Write) -> anyhow::Result
         exceeded: &pair.exceeded,
         changes: shown.iter().map(|change| ChangeJson::new(change)).collect(),
     };
-    Ok(serde_json::to_writer(out, &report)?)
+    Ok(vramscope_files::json(out, &report)?)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         if args.source.output.json {
             let report =
                 Report { schema: "vramscope/doctor/1", device: subject.replay().device().0, checks: &checks };
-            return Ok(serde_json::to_writer(out, &report)?);
+            return Ok(vramscope_files::json(out, &report)?);
         }
         writeln!(out, "{}", subject.device())?;
         for check in &checks {

@@ -50,7 +50,7 @@ fn write(args: &EventsArgs, subject: &Subject, out: &mut dyn Write) -> anyhow::R
         shown += 1;
         let event = events.get(row);
         if args.source.output.json {
-            serde_json::to_writer(&mut *out, &json(subject, events, row, &event))?;
+            vramscope_files::json(&mut *out, &json(subject, events, row, &event))?;
             writeln!(out)?;
             continue;
         }

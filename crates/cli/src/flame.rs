@@ -17,7 +17,9 @@ pub(crate) fn run(args: &FlameArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
     let subjects = open_path(&args.path, &args.filter, &args.cache)?;
     let subject = one_device(&subjects)?;
     let weighed = subject.weights(&args.weigh, subject.moment(&args.weigh.moment.spec())?);
-    output::write_to(&args.file, &[&args.path], out, |out| write(args.format, subject, &weighed, out))?;
+    output::write_to(&args.file, std::slice::from_ref(&args.path), out, |out| {
+        write(args.format, subject, &weighed, out)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,7 +87,7 @@ fn speedscope(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyh
         "samples": samples, "weights": weights});
     let file = json!({"$schema": "https://www.speedscope.app/file-format-schema.json", "exporter": "vramscope",
         "name": name, "activeProfileIndex": 0, "shared": {"frames": shared}, "profiles": [profile]});
-    serde_json::to_writer(&mut *out, &file)?;
+    vramscope_files::json(&mut *out, &file)?;
     writeln!(out)?;
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &FragmentationArgs, out: &mut dyn Write) -> anyhow::Resu
                 samples: found.samples.iter().map(SampleJson::from).collect(),
                 segments: found.segments.iter().map(|segment| SegmentJson::new(subject, segment)).collect(),
             };
-            return Ok(serde_json::to_writer(out, &report)?);
+            return Ok(vramscope_files::json(out, &report)?);
         }
         Ok(print(subject, &found, out)?)
     })

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &InsightsArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     if args.sources.output.json {
         let across = across.iter().map(|finding| FindingJson::new(None, finding)).collect();
         let report = Report { schema: "vramscope/insights/2", across_ranks: across, files: &read.values };
-        serde_json::to_writer(&mut *out, &report)?;
+        vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
     } else {
         print(&across, &read.values, out)?;

@@ -42,6 +42,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
+use vramscope_files::WriteError;
+
 use args::{Args, Command};
 
 #[cfg(target_os = "linux")]
@@ -108,6 +110,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+        || matches!(error.downcast_ref(), Some(WriteError::Io { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe)
         || error.chain().any(|cause| {
             cause
                 .downcast_ref::<serde_json::Error>()

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &OverlapArgs, out: &mut dyn Write) -> anyhow::Result<Exi
         let found = overlap(subject.snapshot(), subject.replay(), (from, to), by, keep);
         if args.source.output.json {
             let report = report(subject, (from, to), &found, args.limit.unwrap_or(usize::MAX));
-            return Ok(serde_json::to_writer(out, &report)?);
+            return Ok(vramscope_files::json(out, &report)?);
         }
         Ok(print(subject, (from, to), &found, args, out)?)
     })

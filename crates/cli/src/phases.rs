@@ -25,7 +25,7 @@ pub(crate) fn run(args: &PhasesArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         if args.source.output.json {
             let phases = phases.iter().map(|phase| PhaseJson::new(subject, phase)).collect();
             let device = subject.replay().device().0;
-            return Ok(serde_json::to_writer(out, &Report { schema: "vramscope/phases/1", device, phases })?);
+            return Ok(vramscope_files::json(out, &Report { schema: "vramscope/phases/1", device, phases })?);
         }
         Ok(print(subject, &phases, all - spans.len(), out)?)
     })

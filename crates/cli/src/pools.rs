@@ -54,7 +54,7 @@ pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
                 reserved,
                 pools: rows,
             };
-            return Ok(serde_json::to_writer(out, &report)?);
+            return Ok(vramscope_files::json(out, &report)?);
         }
         Ok(print(subject, at, reserved, &rows, out)?)
     })

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &RanksArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
         let outliers = runs.iter().flat_map(Compared::outliers).collect();
         let findings = runs.iter().flat_map(Compared::findings).collect();
         let report = Report { schema: "vramscope/ranks/1", ranks: &ranks, outliers, findings };
-        serde_json::to_writer(&mut *out, &report)?;
+        vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
     } else {
         for (number, run) in runs.iter().enumerate() {

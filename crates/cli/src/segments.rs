@@ -38,7 +38,7 @@ pub(crate) fn run(args: &SegmentsArgs, out: &mut dyn Write) -> anyhow::Result<Ex
                 count: totals.count,
                 segments: segments.iter().map(|segment| SegmentJson::new(subject, &state, segment)).collect(),
             };
-            return Ok(serde_json::to_writer(out, &report)?);
+            return Ok(vramscope_files::json(out, &report)?);
         }
         Ok(print(subject, &state, &segments, &pools, &totals, out)?)
     })

@@ -86,7 +86,7 @@ pub(crate) fn run(args: &ShapesArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             let hints = hints.iter().map(HintJson::new).collect();
             report.sizes.push(SizeJson { bytes: *bytes, weaker: *weaker, hints });
         }
-        serde_json::to_writer(&mut *out, &report)?;
+        vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -78,6 +78,8 @@ fn write_json(
     (total, rest): (&Row, &Row),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let mut tables = Tables::default();
+    let rows = rows.iter().map(|row| RowJson::new(subject, args.of, row, &mut tables)).collect();
     let report = Report {
         schema: "vramscope/top/2",
         device: subject.replay().device().0,
@@ -87,9 +89,11 @@ fn write_json(
         count,
         total: Sums::new(total),
         rest: Sums::new(rest),
-        rows: rows.iter().map(|row| RowJson::new(subject, args.of, row)).collect(),
+        rows,
+        stacks: tables.stacks,
+        frames: tables.frames.into_iter().map(|frame| FrameJson::new(subject.snapshot(), frame)).collect(),
     };
-    Ok(serde_json::to_writer(out, &report)?)
+    Ok(vramscope_files::json(out, &report)?)
 }
 
 /// Sums over what is ranked together.
@@ -208,7 +212,39 @@ struct Report<'a> {
     count: usize,
     total: Sums,
     rest: Sums,
-    rows: Vec<RowJson<'a>>,
+    rows: Vec<RowJson>,
+    /// Each stack once, as numbers of frames, innermost first: a million allocations share a few hundred.
+    stacks: Vec<Vec<usize>>,
+    /// Each frame once.
+    frames: Vec<FrameJson<'a>>,
+}
+
+/// Numbers stacks and frames by their first appearance.
+#[derive(Default)]
+struct Tables {
+    stacks: Vec<Vec<usize>>,
+    frames: Vec<Frame>,
+    number_of_stack: HashMap<Vec<usize>, usize>,
+    number_of_id: HashMap<StackId, usize>,
+    number_of_frame: HashMap<Frame, usize>,
+}
+
+impl Tables {
+    fn stack(&mut self, frames: impl Iterator<Item = Frame>) -> usize {
+        let mut number = |frame: Frame| {
+            // Frames that differ only in what is not shown are one.
+            let shown = Frame { name: frame.name, file: frame.file, line: frame.line, ..Frame::default() };
+            *self.number_of_frame.entry(shown).or_insert_with(|| {
+                self.frames.push(shown);
+                self.frames.len() - 1
+            })
+        };
+        let stack: Vec<usize> = frames.map(&mut number).collect();
+        *self.number_of_stack.entry(stack).or_insert_with_key(|stack| {
+            self.stacks.push(stack.clone());
+            self.stacks.len() - 1
+        })
+    }
 }
 
 impl Serialize for TopOf {
@@ -239,23 +275,29 @@ impl Sums {
 }
 
 #[derive(Serialize)]
-struct RowJson<'a> {
+struct RowJson {
     #[serde(flatten)]
     sums: Sums,
     addr: Option<u64>,
     alloc_event: Option<u32>,
     free_event: Option<u32>,
-    /// The line alone, or the whole stack, innermost first.
-    stack: Vec<FrameJson<'a>>,
+    /// The line alone, or the whole stack: a row of `stacks`.
+    stack: usize,
 }
 
-impl<'a> RowJson<'a> {
-    fn new(subject: &'a Subject, of: TopOf, row: &Row) -> Self {
+impl RowJson {
+    fn new(subject: &Subject, of: TopOf, row: &Row, tables: &mut Tables) -> Self {
         let snapshot = subject.snapshot();
-        let frame = |frame| FrameJson::new(snapshot, frame);
-        let stack = match of {
-            TopOf::Lines => user_frame(snapshot, row.stack).into_iter().map(frame).collect(),
-            TopOf::Stacks | TopOf::Allocations => snapshot.frames(row.stack).map(frame).collect(),
+        let stack = match tables.number_of_id.get(&row.stack) {
+            Some(&known) => known,
+            None => {
+                let number = match of {
+                    TopOf::Lines => tables.stack(user_frame(snapshot, row.stack).into_iter()),
+                    TopOf::Stacks | TopOf::Allocations => tables.stack(snapshot.frames(row.stack)),
+                };
+                tables.number_of_id.insert(row.stack, number);
+                number
+            }
         };
         let (addr, opened, closed) = match row.allocation {
             Some((addr, opened, closed)) => (Some(addr), Some(opened), Some(closed)),

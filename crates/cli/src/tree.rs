@@ -36,7 +36,7 @@ pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
                 inverted: args.invert,
                 root: printer.json(0, 0),
             };
-            return Ok(serde_json::to_writer(out, &report)?);
+            return Ok(vramscope_files::json(out, &report)?);
         }
         match weighed.at {
             Some(at) => subject.print_moment(at, out)?,

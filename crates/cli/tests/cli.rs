@@ -364,7 +364,7 @@ fn a_flame_graph_is_not_overwritten_unasked() {
     let svg = fs::read_to_string(file).unwrap();
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     let error = failure(&["flame", &path, "-o", file]);
-    assert!(error.contains("not overwritten; --force does"), "{error}");
+    assert!(error.contains("already exists; pass --force to overwrite"), "{error}");
     assert_eq!(vramscope(&["flame", &path, "-o", file, "--force"]).status.code(), Some(0));
     let speedscope: Value =
         serde_json::from_slice(&vramscope(&["flame", &path, "--format", "speedscope"]).stdout).unwrap();

@@ -87,11 +87,94 @@ fn a_redacted_report_has_the_sizes_but_not_the_names() {
     let (open, redacted) =
         (inside(&report(folder.path(), &[])), inside(&report(folder.path(), &["--redact"])));
     assert_eq!(open.traces, redacted.traces, "events and sizes are as they were");
-    let is_library = |text: &&str| text.starts_with("site-packages/") || text.starts_with("lib/python");
+    let is_library =
+        |text: &&str| text.starts_with("site-packages/") || text.starts_with("python/lib/python");
     assert!(redacted.strings.iter().any(|text| is_library(&text)));
     assert!(redacted.strings.iter().all(|text| !text.starts_with('/')), "no folder of the machine is left");
     let own = open.strings.iter().find(|text| text.ends_with(".py") && !text.contains("-packages/")).unwrap();
     assert!(redacted.strings.iter().all(|text| text != own), "{own} is gone");
+}
+
+/// A snapshot in which every text that the format has is a marker, or a public name with one in it.
+fn markers() -> serde_json::Value {
+    let frames = [
+        ("MARK1", "/home/MARK2/MARK3.py"),
+        ("MARK4", "/home/MARK/site-packages/torch/nn/MARK5.py"),
+        ("MARK6", "/home/MARK/site-packages/torch/nn/functional.py"),
+        ("MARK7", "/home/MARK/site-packages/transformers/MARK8.py"),
+        ("MARK9", "/home/MARK/site-packages/MARK10/MARK11.py"),
+        ("forward", "/home/site-packages/../MARK12.py"),
+        ("MARK13", "/home/MARK/lib/python3.12/MARK14.py"),
+        ("MARK15", "C:\\Users\\MARK\\Lib\\site-packages\\torch\\MARK16.py"),
+        ("MARK17", "/home/MARK/c10/MARK18.cpp"),
+        ("MARK19", "/usr/lib/MARK20.so"),
+        ("MARK21", "<MARK22>"),
+        ("MARK23", "<frozen MARK24>"),
+        ("at::native::MARK25(at::Tensor)", "??"),
+        ("aten::MARK26", ""),
+        ("torch::autograd::CppNode<MARK27>::apply", "??"),
+        ("autograd::engine::evaluate_function: MARK28", ""),
+        ("MARK29 std::function<void (MARK30)>", "??"),
+        ("_Py_MARK31", "??"),
+        ("nn.Module: MARK32", ""),
+        ("MARK33Backward0", "/tmp/torchinductor_MARK/MARK34.py"),
+    ];
+    let frame = |(name, file): &(&str, &str)| {
+        serde_json::json!({"name": name, "filename": file, "line": 1, "MARK35": "MARK36", "fx_node_op": "MARK37",
+            "fx_node_name": "MARK38", "fx_node_target": "MARK39", "fx_original_trace": "MARK40"})
+    };
+    let event = |(n, at): (usize, &(&str, &str))| {
+        serde_json::json!({"action": "alloc", "addr": 4096 * (n + 1), "size": 512, "stream": 0, "time_us": 1000 + n,
+            "frames": [frame(at)], "compile_context": "MARK41", "user_metadata": "MARK42", "internal_metadata": "MARK43",
+            "category": "MARK44", "forward_frames": ["MARK45"], "MARK46": "MARK47"})
+    };
+    let mut events: Vec<_> = frames.iter().enumerate().map(event).collect();
+    events.push(serde_json::json!({"action": "MARK48", "addr": 1, "size": 1, "stream": 0, "frames": []}));
+    events.push(
+        serde_json::json!({"action": "oom", "size": 99_999_999, "device_free": 5, "stream": 0, "frames": []}),
+    );
+    let frames: Vec<_> = frames.iter().map(frame).collect();
+    serde_json::json!({
+        "segments": [{"device": 0, "address": 4096, "total_size": 2_097_152, "stream": 0, "segment_type": "MARK49",
+            "segment_pool_id": [0, 0], "is_expandable": false, "frames": frames, "MARK50": "MARK51",
+            "blocks": [{"address": 4096, "size": 512, "requested_size": 512, "state": "MARK52", "frames": frames, "MARK53": 1}]}],
+        "device_traces": [events],
+        "allocator_settings": {"MARK54": "MARK55", "PYTORCH_CUDA_ALLOC_CONF": "backend:MARK56",
+            "last_allocator_settings": "MARK57", "expandable_segments": true},
+        "external_annotations": [{"stage": "START", "name": "MARK58", "device": 0, "time_us": 1000},
+            {"stage": "END", "name": "MARK58", "device": 0, "time_us": 1005}, {"stage": "MARK59", "name": "MARK60", "device": 0}],
+        "MARK61": {"MARK62": "MARK63"},
+    })
+}
+
+#[test]
+fn a_redacted_report_shows_no_text_that_is_not_public() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("MARK_rank3_MARK.json");
+    fs::write(&input, markers().to_string()).unwrap();
+    let page = |more: &[&str]| {
+        let args = ["report", "--no-cache"];
+        let output = vramscope(folder.path()).args(args).arg(&input).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let whole = |page: &str| {
+        let mut bytes = Vec::new();
+        ipc::encode(&inside(page), &mut bytes).unwrap();
+        format!("{page}{}", String::from_utf8_lossy(&bytes))
+    };
+    assert!(whole(&page(&[])).contains("MARK58"), "a report shows names");
+    let redacted = whole(&page(&["--redact"]));
+    let at = redacted.find("MARK");
+    assert_eq!(at.map(|at| redacted.get(at..at + 40)), None, "no marker is left");
+    assert!(
+        redacted.contains("at::native::function") && redacted.contains("site-packages/transformers/file")
+    );
+    assert!(
+        redacted.contains("site-packages/torch/nn/functional.py") && redacted.contains("expandable_segments")
+    );
+    let libraries = whole(&page(&["--redact", "--keep-libraries"]));
+    assert!(libraries.contains("site-packages/MARK10/MARK11.py") && !libraries.contains("MARK12"));
 }
 
 struct Serving {
@@ -207,6 +290,25 @@ fn nobody_can_keep_others_waiting_or_bring_it_down() {
     assert_eq!(serving.send(&format!("POST /{token}/ask"), &host, &encode(&tile)).0, 200);
     assert_eq!(serving.send(&format!("GET /{token}/"), &host, b"").0, 200, "it still answers");
     drop(stalled);
+}
+
+#[test]
+fn connections_that_say_nothing_lock_nobody_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = Serving::start(folder.path());
+    let (token, host) = (&serving.token, format!("Host: {}\r\n", serving.address));
+    let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(&serving.address).unwrap()).collect();
+    assert_eq!(serving.send(&format!("GET /{token}/"), &host, b"").0, 200);
+    drop(silent);
+}
+
+#[test]
+fn the_answer_to_head_has_no_body() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = Serving::start(folder.path());
+    let (token, host) = (&serving.token, format!("Host: {}\r\n", serving.address));
+    assert_eq!(serving.send(&format!("HEAD /{token}/"), &host, b""), (200, Vec::new()));
+    assert_eq!(serving.send("HEAD /", &host, b""), (403, Vec::new()));
 }
 
 #[test]

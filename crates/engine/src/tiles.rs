@@ -11,7 +11,10 @@ use crate::protocol::{Axis, Bytes, Stretch};
 
 /// Wider or higher ones are no picture for a screen.
 const MOST: u32 = 1 << 14;
-const MOST_CELLS: u32 = 1 << 26;
+
+/// All of a 5K screen, or half of an 8K one. Making a picture takes eight bytes a cell, and anybody with the token of
+/// `vramscope serve` can ask for one: of more cells it has fewer rows.
+const MOST_CELLS: u32 = 1 << 24;
 
 fn rows(stretch: Stretch, height: u32) -> u32 {
     height.min(MOST).min(MOST_CELLS / stretch.width.clamp(1, MOST))

@@ -2,7 +2,8 @@
 //!
 //! An entry is the snapshot as Arrow IPC and a small JSON file that says of which file, in which
 //! state, and what the checksum of the Arrow data is. An entry is used only if all of that still fits.
-//! Entries are written beside their final name and renamed, so that a reader never sees half of one.
+//! Entries are written beside their final name and renamed, so that a reader never sees half of one. They are for the
+//! user's eyes only, as snapshots name their code.
 //! Nothing here can fail an opening: what cannot be read or written is as if it were not there.
 
 use std::fs::{self, File};
@@ -13,6 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Snapshot, ipc};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use crate::regular::{Links, open_regular, read_regular};
 
 /// Smaller files are read as fast as a cache entry would be.
 const LEAST_BYTES: u64 = 2 << 20;
@@ -35,14 +38,46 @@ pub struct Cache {
     most_bytes: u64,
 }
 
+/// A label is a path and a few numbers, and the same for each file beside a snapshot.
+const MOST_LABEL_BYTES: u64 = 1 << 20;
+
 /// Which file, in which state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
     path: PathBuf,
-    size: u64,
-    modified_ns: u128,
+    state: State,
     /// Checksum of samples of the content.
     content: u64,
+    /// The files beside it that were read with it.
+    sidecars: Vec<(PathBuf, State)>,
+}
+
+/// What changes with a file, even if somebody puts size and time back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct State {
+    size: u64,
+    modified_ns: u128,
+    /// Device, inode, and time of the last change of either content or inode.
+    identity: Option<(u64, u64, i64, i64)>,
+}
+
+impl State {
+    fn new(metadata: &fs::Metadata) -> io::Result<Self> {
+        let modified = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Self { size: metadata.len(), modified_ns: modified.as_nanos(), identity: identity(metadata) })
+    }
+}
+
+#[cfg(unix)]
+#[allow(clippy::unnecessary_wraps, reason = "elsewhere there is none")]
+fn identity(metadata: &fs::Metadata) -> Option<(u64, u64, i64, i64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &fs::Metadata) -> Option<(u64, u64, i64, i64)> {
+    None
 }
 
 /// The JSON file of an entry.
@@ -56,13 +91,12 @@ struct Label {
 
 impl Fingerprint {
     /// The state of a file, which is left at its beginning; `None` if it is too small to be cached.
-    pub(crate) fn new(path: &Path, file: &mut File) -> io::Result<Option<Self>> {
+    pub(crate) fn new(path: &Path, file: &mut File, sidecars: &[(i32, PathBuf)]) -> io::Result<Option<Self>> {
         let metadata = file.metadata()?;
         let size = metadata.len();
         if !metadata.is_file() || size < LEAST_BYTES {
             return Ok(None);
         }
-        let modified = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut hash = Xxh3::new();
         let mut sample = vec![0; EDGE_BYTES];
         let mut take = |file: &mut File, at: u64, len: usize| -> io::Result<()> {
@@ -79,7 +113,9 @@ impl Fingerprint {
         }
         file.rewind()?;
         let path = path.canonicalize()?;
-        Ok(Some(Self { path, size, modified_ns: modified.as_nanos(), content: hash.digest() }))
+        let beside = |(_, path): &(i32, PathBuf)| Ok((path.clone(), State::new(&path.symlink_metadata()?)?));
+        let sidecars = sidecars.iter().map(beside).collect::<io::Result<_>>()?;
+        Ok(Some(Self { path, state: State::new(&metadata)?, content: hash.digest(), sidecars }))
     }
 }
 
@@ -113,11 +149,15 @@ impl Cache {
     /// The snapshot of a file, if there is an entry for just this state of it.
     pub(crate) fn load(&self, source: &Fingerprint) -> Option<Snapshot> {
         let (label_path, data_path) = self.files(source);
-        let label: Label = serde_json::from_slice(&fs::read(label_path).ok()?).ok()?;
+        let label: Label =
+            serde_json::from_slice(&read_regular(&label_path, Links::Refuse, MOST_LABEL_BYTES).ok()?).ok()?;
         if label.version != ipc::VERSION || label.source != *source {
             return None;
         }
-        let mut data = File::open(&data_path).ok()?;
+        let (mut data, bytes) = open_regular(&data_path, Links::Refuse, u64::MAX).ok()?;
+        if bytes != label.data_bytes {
+            return None;
+        }
         if checksum(&mut data).ok()? != (label.data_bytes, label.data_checksum) {
             return None;
         }
@@ -134,7 +174,7 @@ impl Cache {
     }
 
     fn try_store(&self, source: &Fingerprint, snapshot: &Snapshot) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
+        make_private(&self.folder)?;
         let (label_path, data_path) = self.files(source);
         let data = tempfile::NamedTempFile::new_in(&self.folder)?;
         let mut counted =
@@ -183,6 +223,23 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+/// Makes a folder that only the user can look into.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        builder.mode(0o700).create(folder)?;
+        if folder.metadata()?.permissions().mode() & 0o777 != 0o700 {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+        }
+        Ok(())
+    }
+    #[cfg(not(unix))]
+    builder.create(folder)
 }
 
 fn checksum(file: &mut File) -> io::Result<(u64, u64)> {

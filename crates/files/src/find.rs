@@ -1,5 +1,6 @@
 //! What the user named, as a list of inputs.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,14 @@ use vramscope_snapshot::naming::{self, Name};
 use vramscope_snapshot::{PROBE_BYTES, looks_like_snapshot};
 use walkdir::WalkDir;
 
-use crate::{OpenError, profile};
+use crate::regular::{Links, open_regular};
+use crate::{OpenError, profile, side};
+
+/// Folders below the one that was named: a run has a few levels.
+const DEEPEST: usize = 32;
+
+/// Entries that are looked at: a million take seconds, and links can make any number of them.
+const MOST_ENTRIES: usize = 1 << 20;
 
 /// One input to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +34,20 @@ impl Input {
         self.path == Path::new("-")
     }
 
+    /// The files that opening it reads.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        if self.is_stdin() {
+            return vec![PathBuf::from("/dev/stdin")];
+        }
+        match self.path.is_dir() {
+            true => profile::files(&self.path).into_iter().map(|(.., path)| path).collect(),
+            false => {
+                let beside = side::find(&self.path).into_iter().map(|(_, path)| path);
+                std::iter::once(self.path.clone()).chain(beside).collect()
+            }
+        }
+    }
+
     /// Bytes that will be read, as far as that is known.
     pub fn bytes(&self) -> u64 {
         let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
@@ -37,7 +59,7 @@ impl Input {
 }
 
 /// The inputs that paths stand for. A folder stands for every snapshot below it, found by content;
-/// its files are ordered by run, step and rank. A file stands for itself, whatever it contains. Folders
+/// its files are ordered by run, step and rank. Links are followed, each folder is entered once. A file stands for itself, whatever it contains. Folders
 /// without any snapshot come back as errors, beside what the other paths stand for.
 pub fn find(paths: &[PathBuf]) -> (Vec<Input>, Vec<OpenError>) {
     let mut inputs = Vec::new();
@@ -65,10 +87,20 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
     if profile::is_profile(folder) {
         return Ok(vec![profile::input(folder, folder, true)]);
     }
-    let mut walk = WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter();
+    let mut walk = WalkDir::new(folder).follow_links(true).max_depth(DEEPEST).sort_by_file_name().into_iter();
+    let (mut entries, mut entered) = (0, HashSet::new());
     while let Some(entry) = walk.next() {
+        entries += 1;
+        if entries > MOST_ENTRIES {
+            return Err(OpenError::TooMany { folder: folder.to_owned(), entries: MOST_ENTRIES });
+        }
         // A folder that cannot be entered or a broken link hides nothing else.
         let Ok(entry) = entry else { continue };
+        // Links that lead to one folder by many ways would have it walked as often.
+        if entry.file_type().is_dir() && !entered.insert(identity(&entry)) {
+            walk.skip_current_dir();
+            continue;
+        }
         if !visible(&entry) {
             if entry.file_type().is_dir() {
                 walk.skip_current_dir();
@@ -105,6 +137,19 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
     Ok(inputs)
 }
 
+/// What a folder is, by whatever name.
+#[cfg(unix)]
+fn identity(entry: &walkdir::DirEntry) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    // A folder that cannot be looked at is not entered either.
+    entry.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(entry: &walkdir::DirEntry) -> Option<PathBuf> {
+    entry.path().canonicalize().ok()
+}
+
 /// What a look at the beginning of a file says.
 enum Probe {
     Snapshot,
@@ -115,8 +160,8 @@ enum Probe {
 
 fn probe(path: &Path) -> Probe {
     let mut head = Vec::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(PROBE_BYTES as u64).read_to_end(&mut head));
+    let read = open_regular(path, Links::Follow, u64::MAX)
+        .and_then(|(file, _)| file.take(PROBE_BYTES as u64).read_to_end(&mut head));
     match read {
         Err(_) | Ok(0) => Probe::CannotTell,
         Ok(_) if looks_like_snapshot(&head) => Probe::Snapshot,

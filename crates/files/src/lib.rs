@@ -3,13 +3,23 @@
 //! The layers below take bytes and know no paths, clocks or threads, so that they run in a browser
 //! too. This crate brings them to a machine with a file system: [`find`] turns what the user named into
 //! a list of inputs, [`open`] reads and replays one, and [`open_each`] does so for many in parallel.
+//! Whatever the program writes goes through [`write`](write()).
 
 mod cache;
+mod fetch;
 mod find;
+mod json;
 mod open;
 mod profile;
+mod regular;
 mod side;
+mod write;
 
 pub use cache::Cache;
 pub use find::{Input, find};
+pub use json::{escape_json, json};
 pub use open::{OpenError, Opened, Progress, open, open_bytes, open_each};
+pub use regular::{Links, read_regular};
+pub use write::{
+    Existing, WriteError, is_descriptor, remove_unfinished, remove_unfinished_on_signals, write, write_new,
+};

@@ -1,10 +1,9 @@
 //! One input, read and replayed.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
 use rayon::prelude::*;
@@ -13,14 +12,10 @@ use vramscope_snapshot::naming::Name;
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
 use crate::cache::{Cache, Fingerprint};
+use crate::fetch::{Fetched, Fetching};
 use crate::find::Input;
+use crate::regular::{Links, open_regular};
 use crate::{profile, side};
-
-/// Small enough to stay in the processor's cache between reading and parsing.
-pub(crate) const CHUNK: usize = 1 << 19;
-
-/// Chunks that are fetched before they are needed.
-const CHUNKS_AHEAD: usize = 2;
 
 /// Why an input could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +53,14 @@ pub enum OpenError {
         folder: PathBuf,
         /// Files looked at.
         files: usize,
+    },
+    /// A folder that has no end that could be waited for.
+    #[error("{}: more than {entries} files and folders; name a folder of one run", folder.display())]
+    TooMany {
+        /// Which folder.
+        folder: PathBuf,
+        /// Where looking stopped.
+        entries: usize,
     },
 }
 
@@ -145,18 +148,29 @@ impl Progress for () {
 /// Opens one input, from the cache if that holds it.
 pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Result<Opened, OpenError> {
     let io_error = |error| OpenError::Io { path: input.path.clone(), error };
+    let fetched = |fetching: io::Result<Fetching>, bytes| {
+        let (snapshot, bytes) = read(&fetching.map_err(io_error)?, bytes, &input.path, progress)?;
+        Ok((snapshot, bytes))
+    };
     if input.is_stdin() {
-        let (snapshot, bytes) = read_stream(&mut io::stdin().lock(), &input.path, progress)?;
+        let (snapshot, bytes) = fetched(Fetching::start(|| Ok(io::stdin())), 0)?;
         return Ok(opened(input, bytes, snapshot, None));
     }
-    if input.path.is_dir() {
+    let metadata = input.path.metadata().map_err(io_error)?;
+    if metadata.is_dir() {
         let (snapshot, bytes) = profile::read(input, progress)?;
         return Ok(opened(input, bytes, snapshot, None));
     }
-    let mut file = File::open(&input.path).map_err(io_error)?;
-    let bytes = file.metadata().map_err(io_error)?.len();
+    if !metadata.is_file() && input.named {
+        // A pipe, which the user may name; whatever else is found in a folder has to be a regular file.
+        let path = input.path.clone();
+        let (snapshot, bytes) = fetched(Fetching::start(move || File::open(path)), 0)?;
+        return Ok(opened(input, bytes, snapshot, None));
+    }
+    let (mut file, bytes) = open_regular(&input.path, Links::Follow, u64::MAX).map_err(io_error)?;
+    let sidecars = side::find(&input.path);
     let fingerprint = match cache {
-        Some(_) => Fingerprint::new(&input.path, &mut file).ok().flatten(),
+        Some(_) => Fingerprint::new(&input.path, &mut file, &sidecars).ok().flatten(),
         None => None,
     };
     if let (Some(cache), Some(fingerprint)) = (cache, &fingerprint)
@@ -165,15 +179,17 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         progress.advance(bytes);
         return Ok(Opened { from_cache: true, ..opened(input, bytes, snapshot, None) });
     }
-    let (mut snapshot, bytes) = read_file(file, bytes, &input.path, progress)?;
-    side::add(&mut snapshot, &input.path);
+    let (mut snapshot, bytes) = fetched(Fetching::start(|| Ok(file)), bytes)?;
+    side::add(&mut snapshot, &sidecars);
     Ok(opened(input, bytes, snapshot, cache.cloned().zip(fingerprint)))
 }
 
 /// Opens a snapshot that is in memory already.
 pub fn open_bytes(name: &str, bytes: &[u8]) -> Result<Opened, OpenError> {
     let path = PathBuf::from(name);
-    let (snapshot, bytes) = read_stream(&mut &*bytes, &path, &())?;
+    let mut parsing = Parsing::new(bytes.len() as u64, &path, &());
+    parsing.feed(bytes)?;
+    let (snapshot, bytes) = parsing.finish()?;
     let input = Input { path, name: Name::default(), named: true };
     Ok(opened(&input, bytes, snapshot, None))
 }
@@ -201,64 +217,22 @@ fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, F
     Opened { path, name, bytes, snapshot, replays, from_cache: false, storing }
 }
 
-/// Reads a stream that may block, chunk by chunk, to its end.
-fn read_stream(
-    source: &mut dyn Read,
-    path: &Path,
-    progress: &dyn Progress,
-) -> Result<(Snapshot, u64), OpenError> {
-    let mut parsing = Parsing::new(0, path, progress);
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        match read_some(source, &mut chunk) {
-            Ok(0) => return parsing.finish(),
-            Ok(len) => parsing.feed(chunk.get(..len).unwrap_or_default())?,
-            Err(error) => return Err(OpenError::Io { path: path.to_owned(), error }),
-        }
-    }
-}
-
-/// Reads a file, with a second thread that fetches the next chunk while one is parsed.
-fn read_file(
-    mut file: File,
+/// Parses what is fetched, to its end.
+fn read(
+    source: &Fetching,
     bytes: u64,
     path: &Path,
     progress: &dyn Progress,
 ) -> Result<(Snapshot, u64), OpenError> {
-    let (full_sender, full) = sync_channel::<io::Result<Vec<u8>>>(CHUNKS_AHEAD);
-    let (empty, empty_receiver) = sync_channel::<Vec<u8>>(CHUNKS_AHEAD + 1);
-    for _ in 0..=CHUNKS_AHEAD {
-        let _ = empty.send(vec![0; CHUNK]);
-    }
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            for mut chunk in empty_receiver {
-                chunk.resize(CHUNK, 0);
-                let result = read_some(&mut file, &mut chunk).map(|len| {
-                    chunk.truncate(len);
-                    chunk
-                });
-                let is_last = !matches!(&result, Ok(chunk) if !chunk.is_empty());
-                if full_sender.send(result).is_err() || is_last {
-                    return;
-                }
-            }
-        });
-        let mut parsing = Parsing::new(bytes, path, progress);
-        for chunk in full {
-            let chunk = chunk.map_err(|error| OpenError::Io { path: path.to_owned(), error })?;
-            parsing.feed(&chunk)?;
-            let _ = empty.try_send(chunk);
-        }
-        parsing.finish()
-    })
-}
-
-pub(crate) fn read_some(source: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
+    let mut parsing = Parsing::new(bytes, path, progress);
     loop {
-        match source.read(chunk) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
+        match source.next().map_err(|error| OpenError::Io { path: path.to_owned(), error })? {
+            Fetched::Chunk(chunk) => {
+                parsing.feed(&chunk)?;
+                source.give_back(chunk);
+            }
+            Fetched::Nothing => parsing.check()?,
+            Fetched::End => return parsing.finish(),
         }
     }
 }
@@ -280,16 +254,30 @@ impl<'a> Parsing<'a> {
         self.bytes += chunk.len() as u64;
         let path = self.path;
         self.reader.feed(chunk).map_err(|error| OpenError::Read { path: path.to_owned(), error })?;
-        self.progress.advance(chunk.len() as u64);
-        if self.progress.is_cancelled() {
-            return Err(OpenError::Cancelled { path: path.to_owned() });
+        // Packed bytes are only collected until the end: what takes time comes then.
+        if !self.reader.is_packed() {
+            self.progress.advance(chunk.len() as u64);
         }
-        Ok(())
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), OpenError> {
+        match self.progress.is_cancelled() {
+            true => Err(OpenError::Cancelled { path: self.path.to_owned() }),
+            false => Ok(()),
+        }
     }
 
     fn finish(self) -> Result<(Snapshot, u64), OpenError> {
-        let Self { reader, bytes, path, .. } = self;
-        let snapshot = reader.finish().map_err(|error| OpenError::Read { path: path.to_owned(), error })?;
-        Ok((snapshot, bytes))
+        let Self { reader, bytes, path, progress } = self;
+        let unpacked = &mut |bytes| {
+            progress.advance(bytes);
+            !progress.is_cancelled()
+        };
+        match reader.finish_with(unpacked) {
+            Ok(snapshot) => Ok((snapshot, bytes)),
+            Err(ReadError::Cancelled) => Err(OpenError::Cancelled { path: path.to_owned() }),
+            Err(error) => Err(OpenError::Read { path: path.to_owned(), error }),
+        }
     }
 }

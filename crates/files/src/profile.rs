@@ -1,14 +1,18 @@
 //! Folders that are Ascend profiles, read from a disk.
 
-use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use vramscope_snapshot::naming::{self, Name, PROFILE_OUTPUT};
 use vramscope_snapshot::{AscendFolder, AscendPart, Snapshot};
 
+use crate::fetch::{CHUNK, read_some};
 use crate::find::Input;
-use crate::open::{CHUNK, OpenError, Progress, read_some};
+use crate::open::{OpenError, Progress};
+use crate::regular::{Links, open_regular};
+
+/// Files of a folder that are looked at; a profile has a few dozen.
+const MOST_FILES: usize = 1 << 14;
 
 /// Whether a folder is a profile: by its name, or by what is in it.
 pub(crate) fn is_profile(folder: &Path) -> bool {
@@ -38,15 +42,19 @@ pub(crate) fn bytes(folder: &Path) -> u64 {
 }
 
 /// The files of a profile with their names and sizes, in a fixed order.
-fn files(folder: &Path) -> Vec<(String, u64, PathBuf)> {
+pub(crate) fn files(folder: &Path) -> Vec<(String, u64, PathBuf)> {
     let mut found = Vec::new();
     let is_output = folder.file_name().is_some_and(|name| name == PROFILE_OUTPUT);
     let above = folder.parent().filter(|_| is_output);
     let output = folder.join(PROFILE_OUTPUT);
     for place in [above, Some(folder), Some(output.as_path())].into_iter().flatten() {
-        for entry in place.read_dir().into_iter().flatten().flatten() {
-            let bytes = entry.path().metadata().map_or(0, |metadata| metadata.len());
-            found.push((entry.file_name().to_string_lossy().into_owned(), bytes, entry.path()));
+        for entry in place.read_dir().into_iter().flatten().take(MOST_FILES).flatten() {
+            // Of the entry itself: what a link leads to is not part of the profile.
+            if let Ok(metadata) = entry.metadata()
+                && metadata.is_file()
+            {
+                found.push((entry.file_name().to_string_lossy().into_owned(), metadata.len(), entry.path()));
+            }
         }
     }
     found.sort_by(|a, b| a.2.cmp(&b.2));
@@ -61,7 +69,9 @@ pub(crate) fn read(input: &Input, progress: &dyn Progress) -> Result<(Snapshot, 
     while let Some(place) = folder.next_file() {
         let Some((_, _, path)) = files.get(place) else { continue };
         let mut feed = || -> io::Result<bool> {
-            let mut file = File::open(path)?;
+            let (file, bytes) = open_regular(path, Links::Refuse, u64::MAX)?;
+            // What is still being written has an end here.
+            let mut file = file.take(bytes);
             loop {
                 let len = read_some(&mut file, &mut chunk)?;
                 if len == 0 || progress.is_cancelled() {

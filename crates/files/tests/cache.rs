@@ -135,3 +135,40 @@ fn small_files_are_not_worth_it() {
     open(input, Some(&place.cache), &()).unwrap();
     assert!(place.entries().is_empty());
 }
+
+/// Copies a file's time to another.
+fn keep_time(from: &fs::Metadata, to: &Path) {
+    File::options().write(true).open(to).unwrap().set_modified(from.modified().unwrap()).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_change_that_keeps_size_and_time_is_seen() {
+    let place = Place::new();
+    place.open();
+    let (before, mut bytes) = (place.file().metadata().unwrap(), fs::read(place.file()).unwrap());
+    // One byte between the samples.
+    let at = 64 * 1024 + 100;
+    bytes[at] = bytes[at].wrapping_add(1);
+    fs::write(place.file(), bytes).unwrap();
+    keep_time(&before, &place.file());
+    let after = place.file().metadata().unwrap();
+    assert_eq!((before.len(), before.modified().unwrap()), (after.len(), after.modified().unwrap()));
+    assert!(!place.open().from_cache);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_changed_file_beside_it_is_seen() {
+    let place = Place::new();
+    let beside = place.folder.path().join("device_0_memUsageInfo_20250101120000.csv");
+    assert!(!place.open().from_cache);
+    assert!(place.open().from_cache);
+    fs::write(&beside, "a,1\n").unwrap();
+    assert!(!place.open().from_cache, "it has come");
+    assert!(place.open().from_cache);
+    let before = beside.metadata().unwrap();
+    fs::write(&beside, "a,2\n").unwrap();
+    keep_time(&before, &beside);
+    assert!(!place.open().from_cache, "it says something else");
+}

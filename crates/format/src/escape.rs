@@ -6,7 +6,7 @@ pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
                 | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
         )
         || u32::from(c) & 0xfffe == 0xfffe
@@ -27,6 +27,7 @@ pub fn html(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' => escaped.push(c),
             c if is_hidden(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -34,12 +35,24 @@ pub fn html(text: &str) -> String {
     escaped
 }
 
+/// What to do about text that a spreadsheet would take for a formula: names come from files, and a formula can fetch
+/// addresses or start programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Formulas {
+    /// It is written as it is: programs read exactly what was recorded.
+    Keep,
+    /// An apostrophe before it makes it text.
+    Escape,
+}
+
 /// The text as a field of a CSV row (RFC 4180).
-pub fn csv(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
+pub fn csv(text: &str, formulas: Formulas) -> String {
+    let acts = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
+    let mark = if acts && formulas == Formulas::Escape { "'" } else { "" };
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{mark}{}\"", text.replace('"', "\"\""))
     } else {
-        text.to_owned()
+        format!("{mark}{text}")
     }
 }
 
@@ -63,7 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_row() {
-        assert_eq!([csv("a"), csv("a,b"), csv("a\"b")], ["a", "\"a,b\"", "\"a\"\"b\""]);
+    fn fields_are_quoted_where_they_have_to_be_and_formulas_are_text() {
+        let (keep, escape) = (Formulas::Keep, Formulas::Escape);
+        assert_eq!(csv("plain", escape), "plain");
+        assert_eq!(csv("a,\"b\"", keep), "\"a,\"\"b\"\"\"");
+        assert_eq!(csv("=1+1", keep), "=1+1");
+        assert_eq!(csv("=1+1", escape), "'=1+1");
+        assert_eq!(csv("@SUM(A1,A2)", escape), "\"'@SUM(A1,A2)\"");
+        assert_eq!(csv("-5", escape), "-5", "a number is not a formula");
+        assert_eq!(csv("-5+cmd", escape), "'-5+cmd");
     }
 }

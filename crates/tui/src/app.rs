@@ -383,7 +383,7 @@ impl App {
             }
             Action::WriteJson => {
                 let text = format!("{:#}\n", crate::export::json(self));
-                self.write("json", text);
+                self.write("json", vramscope_files::escape_json(&text));
             }
             Action::Compare if self.view() == View::Ranks => {
                 if let Some(row) = self.files.ranks.selected() {

@@ -1,6 +1,5 @@
 //! The terminal: taken at the start, and given back as it was however the program ends.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -17,6 +16,7 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use crossterm::{cursor, execute};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use vramscope_files::write_new;
 
 use crate::app::{App, Effect};
 use crate::draw::draw;
@@ -171,9 +171,11 @@ fn perform(app: &mut App, loader: &Loader, sender: &Sender<News>, shared: &Share
                 out.flush()?;
             }
             Effect::Write { stem, ending, text } => {
-                app.say(match write_new(&stem, ending, &text) {
+                // A file that was not there: `stem-1.txt`, or the next number that is free.
+                let names = (1..10_000).map(|number| format!("{stem}-{number}.{ending}"));
+                app.say(match write_new(names, text.as_bytes()) {
                     Ok(name) => format!("wrote {name}"),
-                    Err(error) => format!("could not write: {error}"),
+                    Err(error) => format!("could not write {error}"),
                 });
             }
             Effect::Load(job) => load::load(job, loader.clone(), sender.clone()),
@@ -188,22 +190,6 @@ fn perform(app: &mut App, loader: &Loader, sender: &Sender<News>, shared: &Share
         }
     }
     Ok(None)
-}
-
-/// Writes a file that was not there: `stem-1.txt`, or the next number that is free.
-fn write_new(stem: &str, ending: &str, text: &str) -> io::Result<String> {
-    for number in 1..10_000 {
-        let name = format!("{stem}-{number}.{ending}");
-        match File::options().write(true).create_new(true).open(&name) {
-            Ok(mut file) => {
-                file.write_all(text.as_bytes())?;
-                return Ok(name);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::Error::other("too many files of this name"))
 }
 
 #[cfg(unix)]
@@ -244,6 +230,7 @@ mod signals {
                         shared.is_stale.store(true, Ordering::SeqCst);
                     }
                     ending => {
+                        vramscope_files::remove_unfinished();
                         give_back();
                         let _ = emulate_default_handler(ending);
                     }

@@ -7,7 +7,10 @@ use std::thread;
 
 use vramscope_analysis::shapes::Shapes;
 use vramscope_engine::{OpenFile, Request, Response, Source};
-use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open, open_bytes};
+use vramscope_files::{
+    Cache, Existing, Input, Links, OpenError, Opened, Progress, WriteError, find, open, open_bytes,
+    read_regular, remove_unfinished_on_signals, write, write_new,
+};
 
 use crate::desk::{Host, News, Slot};
 use crate::threads::Threads;
@@ -18,6 +21,9 @@ const MOST_RECENT: usize = 12;
 
 /// More files at once would wait for the disk and fill the memory.
 const MOST_READERS: usize = 4;
+
+/// Settings and views of a few dozen recordings take some kilobytes.
+const MOST_KEPT_BYTES: u64 = 4 << 20;
 
 /// Frames without anything on its way, before a picture is taken.
 const FRAMES_AT_REST: u32 = 12;
@@ -53,6 +59,7 @@ impl std::error::Error for NoWindow {}
 
 /// Opens the window and returns when it is closed.
 pub fn run(options: Options) -> Result<(), NoWindow> {
+    remove_unfinished_on_signals();
     let native = eframe::NativeOptions {
         viewport: egui::ViewportBuilder::default()
             .with_title("vramscope")
@@ -65,6 +72,17 @@ pub fn run(options: Options) -> Result<(), NoWindow> {
     let create: eframe::AppCreator<'_> =
         Box::new(move |context| Ok(Box::new(Window::new(&context.egui_ctx, options))));
     eframe::run_native("vramscope", native, create).map_err(|error| NoWindow(error.to_string()))
+}
+
+/// Writes a file in place of what is there.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    let failed = |error| WriteError::Io { path: path.to_owned(), error };
+    write(path, Existing::Replace, &[], |out| out.write_all(bytes).map_err(failed))
+}
+
+/// What was kept in a file of the settings, which is small.
+fn kept(path: &Path) -> Option<String> {
+    String::from_utf8(read_regular(path, Links::Follow, MOST_KEPT_BYTES).ok()?).ok()
 }
 
 struct Window {
@@ -98,8 +116,8 @@ impl Window {
         if self.frames_at_rest == FRAMES_AT_REST {
             let (path, waker) = (path.clone(), ctx.clone());
             let keep = move |image: Arc<egui::ColorImage>| {
-                if let Err(error) = std::fs::write(&path, save::png(&image)) {
-                    eprintln!("vramscope: {}: {error}", path.display());
+                if let Err(error) = replace(&path, &save::png(&image)) {
+                    eprintln!("vramscope: {error}");
                 }
                 waker.send_viewport_cmd(egui::ViewportCommand::Close);
             };
@@ -156,8 +174,7 @@ struct ThreadHost {
 impl ThreadHost {
     fn new(ctx: egui::Context, cache: Option<Cache>, config: Option<PathBuf>) -> Self {
         let waker = ctx.clone();
-        let recent =
-            config.as_ref().and_then(|folder| std::fs::read_to_string(folder.join("recent.json")).ok());
+        let recent = config.as_ref().and_then(|folder| kept(&folder.join("recent.json")));
         Self {
             ctx,
             threads: Threads::new(move || waker.request_repaint()),
@@ -174,7 +191,7 @@ impl ThreadHost {
         if let Some(folder) = &self.config
             && std::fs::create_dir_all(folder).is_ok()
         {
-            let _ = std::fs::write(folder.join(name), text);
+            let _ = replace(&folder.join(name), text.as_bytes());
         }
     }
 
@@ -183,7 +200,6 @@ impl ThreadHost {
         let add = self.threads.adder();
         let (news, ctx, cache) = (Arc::clone(&self.news), self.ctx.clone(), self.cache.clone());
         let cancelled = Arc::clone(&self.cancelled);
-        cancelled.store(false, Ordering::Relaxed);
         thread::spawn(move || {
             for input in &inputs {
                 let name = input.path.display().to_string();
@@ -291,7 +307,8 @@ impl Host for ThreadHost {
     }
 
     fn cancel(&mut self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        // What is opened from now on has a flag of its own, so that what was cancelled stays so.
+        std::mem::take(&mut self.cancelled).store(true, Ordering::Relaxed);
     }
 
     fn recent(&self) -> Vec<String> {
@@ -316,18 +333,7 @@ impl Host for ThreadHost {
     fn save(&mut self, name: &str, bytes: &[u8]) -> Result<String, String> {
         let (stem, ending) = name.rsplit_once('.').unwrap_or((name, "txt"));
         let names = std::iter::once(name.to_owned()).chain((2..1000).map(|n| format!("{stem}-{n}.{ending}")));
-        for name in names {
-            match std::fs::OpenOptions::new().write(true).create_new(true).open(&name) {
-                Ok(mut file) => {
-                    return std::io::Write::write_all(&mut file, bytes)
-                        .map(|()| name)
-                        .map_err(|e| e.to_string());
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        Err("there are a thousand of them already".into())
+        write_new(names, bytes).map_err(|error| error.to_string())
     }
 
     fn store(&mut self, state: String) {
@@ -335,6 +341,6 @@ impl Host for ThreadHost {
     }
 
     fn stored(&self) -> Option<String> {
-        std::fs::read_to_string(self.config.as_ref()?.join("viewer.json")).ok()
+        kept(&self.config.as_ref()?.join("viewer.json"))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use vramscope_engine::{
     AllocationRow, DiffTreeNode, Insight, Label, LifetimeRow, Request, Response, StackRow, TreeNode,
 };
+use vramscope_format::{Formulas, csv};
 
 use crate::app::App;
 use crate::desk::Slot;
@@ -166,15 +167,6 @@ fn page(response: &Response) -> (String, u32, u32) {
     }
 }
 
-/// A field of a row: in quotes if it needs them.
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
-
 fn rows(heading: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
     format!("{heading}\n{}", lines(rows))
 }
@@ -182,7 +174,7 @@ fn rows(heading: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
 fn lines(rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut text = String::new();
     for row in rows {
-        text += &row.iter().map(|text| field(text)).collect::<Vec<_>>().join(",");
+        text += &row.iter().map(|text| csv(text, Formulas::Escape)).collect::<Vec<_>>().join(",");
         text.push('\n');
     }
     text

@@ -68,7 +68,10 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
+        // Under the lock: a worker that has just found nothing to do must not miss it and sleep on.
+        let queue = locked(&self.shared.queue);
         self.shared.over.store(true, Ordering::Relaxed);
+        drop(queue);
         self.shared.wake.notify_all();
     }
 }

@@ -12,11 +12,13 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use serde_json::Value;
+use vramscope_format::Formulas;
 
 use crate::args::ExportFormat;
 
 pub(super) fn write(
     format: ExportFormat,
+    formulas: Formulas,
     schema: &SchemaRef,
     batches: impl Iterator<Item = RecordBatch>,
     out: &mut dyn Write,
@@ -28,7 +30,7 @@ pub(super) fn write(
             for batch in batches {
                 for row in 0..batch.num_rows() {
                     let cells: Vec<_> =
-                        batch.columns().iter().map(|column| csv(&cell(column, row))).collect();
+                        batch.columns().iter().map(|column| csv(&cell(column, row), formulas)).collect();
                     writeln!(out, "{}", cells.join(","))?;
                 }
             }
@@ -39,7 +41,7 @@ pub(super) fn write(
                     let fields = schema.fields().iter().zip(batch.columns());
                     let object: serde_json::Map<_, _> =
                         fields.map(|(field, column)| (field.name().clone(), cell(column, row))).collect();
-                    serde_json::to_writer(&mut *out, &object)?;
+                    vramscope_files::json(&mut *out, &object)?;
                     writeln!(out)?;
                 }
             }
@@ -82,11 +84,11 @@ fn cell(column: &dyn Array, row: usize) -> Value {
     }
 }
 
-/// A value as a CSV cell: quoted where it has to be.
-fn csv(value: &Value) -> String {
+/// A value as a CSV cell. Only text can be a formula.
+fn csv(value: &Value, formulas: Formulas) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => vramscope_format::csv(text),
+        Value::String(text) => vramscope_format::csv(text, formulas),
         other => other.to_string(),
     }
 }
@@ -96,10 +98,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_quoted_where_they_have_to_be() {
-        assert_eq!(csv(&"plain".into()), "plain");
-        assert_eq!(csv(&"a,\"b\"".into()), "\"a,\"\"b\"\"\"");
-        assert_eq!(csv(&Value::Null), "");
-        assert_eq!(csv(&5.into()), "5");
+    fn only_text_can_be_a_formula() {
+        assert_eq!(csv(&"=a,b".into(), Formulas::Escape), "\"'=a,b\"");
+        assert_eq!(csv(&Value::Null, Formulas::Keep), "");
+        assert_eq!(csv(&(-5).into(), Formulas::Escape), "-5");
     }
 }

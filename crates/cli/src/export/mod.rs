@@ -8,6 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::bail;
+use vramscope_format::Formulas;
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::output;
@@ -19,12 +20,13 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         bail!("this format is not for a terminal; name a file with -o");
     }
     let subjects = open_path(&args.path, &args.filter, &args.cache)?;
-    output::write_to(&args.file, &[&args.path], out, |out| {
+    output::write_to(&args.file, std::slice::from_ref(&args.path), out, |out| {
         if args.format == ExportFormat::Perfetto {
             return perfetto::write(&subjects, out);
         }
         let (schema, batches) = tables::table(&subjects, args.table);
-        formats::write(args.format, &schema, batches, out)
+        let formulas = if args.escape_formulas { Formulas::Escape } else { Formulas::Keep };
+        formats::write(args.format, formulas, &schema, batches, out)
     })?;
     Ok(ExitCode::SUCCESS)
 }

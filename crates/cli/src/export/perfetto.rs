@@ -77,7 +77,7 @@ impl Entries<'_> {
         if std::mem::replace(&mut self.any, true) {
             self.out.write_all(b",\n")?;
         }
-        Ok(serde_json::to_writer(&mut *self.out, entry)?)
+        Ok(vramscope_files::json(&mut *self.out, entry)?)
     }
 
     fn end(self) -> anyhow::Result<()> {

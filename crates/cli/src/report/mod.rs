@@ -1,5 +1,6 @@
 //! `vramscope report`: the viewer, the data and the summary as one file.
 
+mod public;
 mod redact;
 
 use std::io::{IsTerminal, Write};
@@ -12,7 +13,7 @@ use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use vramscope_engine::{Bytes, Request, Response, Session, Source};
-use vramscope_format::{bytes as bytes_text, html as escape};
+use vramscope_format::{bytes as bytes_text, html};
 use vramscope_snapshot::ipc;
 
 use crate::args::{CacheArgs, FileArgs, FilterArgs};
@@ -30,9 +31,12 @@ pub(crate) struct ReportArgs {
     /// Snapshot files, or folders of them
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Leave out folders, the program's own files and functions, annotations and notes; those of libraries stay
+    /// Keep only names that are public: files, functions and operators of PyTorch and Python
     #[arg(long)]
     pub(crate) redact: bool,
+    /// With --redact, keep the names of all installed packages, private ones too
+    #[arg(long, requires = "redact")]
+    pub(crate) keep_libraries: bool,
     #[command(flatten)]
     pub(crate) file: FileArgs,
     #[command(flatten)]
@@ -65,7 +69,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     }
     let site = Site::find()?;
     let read = many::open_paths(&args.paths, &args.filter, args.cache.cache().as_ref(), |opened, filter| {
-        let opened = if args.redact { redact::redact(opened) } else { opened };
+        let opened = if args.redact { redact::redact(opened, args.keep_libraries) } else { opened };
         let mut packer = GzEncoder::new(Vec::new(), Compression::default());
         ipc::encode(&opened.snapshot, &mut packer)?;
         let data = packer.finish()?;
@@ -86,7 +90,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         let summary = summary::File::new(opened, filter)?;
         Ok(Part { name, bytes, rank, role, data, pictures, summary })
     })?;
-    output::write_to(&args.file, &args.paths.iter().collect::<Vec<_>>(), out, |out| {
+    output::write_to(&args.file, &args.paths, out, |out| {
         let data = body(&read.values, &site)?;
         Ok(out.write_all(site.with(&data).as_bytes())?)
     })?;
@@ -99,23 +103,23 @@ fn body(parts: &[Part], site: &Site) -> anyhow::Result<String> {
     for part in parts {
         let mut text = Vec::new();
         summary::print(std::slice::from_ref(&part.summary), false, &mut text)?;
-        let name = escape(&part.name);
+        let name = html(&part.name);
         body += &format!("<h2>{name}</h2>\n");
         for (picture, caption) in &part.pictures {
-            let (picture, caption) = (BASE64_STANDARD.encode(picture), escape(caption));
+            let (picture, caption) = (BASE64_STANDARD.encode(picture), html(caption));
             body += &format!(
                 "<figure><img alt=\"Memory timeline of {name}\" src=\"data:image/png;base64,{picture}\">\
                  <figcaption>{caption}</figcaption></figure>\n"
             );
         }
-        body += &format!("<pre>{}</pre>\n", escape(&String::from_utf8_lossy(&text)));
+        body += &format!("<pre>{}</pre>\n", html(&String::from_utf8_lossy(&text)));
     }
     body += "</main>\n";
     let module = BASE64_STANDARD.encode(&site.module);
     body += &format!("<script id=\"module\" type=\"text/plain\">{module}</script>\n");
     for Part { name, bytes, rank, role, data, .. } in parts {
-        let role = role.as_ref().map_or_else(String::new, |role| format!(" data-role=\"{}\"", escape(role)));
-        let (name, data) = (escape(name), BASE64_STANDARD.encode(data));
+        let role = role.as_ref().map_or_else(String::new, |role| format!(" data-role=\"{}\"", html(role)));
+        let (name, data) = (html(name), BASE64_STANDARD.encode(data));
         body += &format!(
             "<script type=\"text/plain\" data-snapshot=\"{name}\" data-bytes=\"{bytes}\" data-rank=\"{rank}\"{role}>\
              {data}</script>\n"

@@ -1,147 +1,165 @@
 //! What may leave the house: the memory, not the names.
 //!
-//! Only text that is known to come from PyTorch or from a library is kept; everything else is replaced by
-//! something that is the same wherever the original was the same, so stacks and colors stay apart.
+//! Only text that is on a list of public names ([`public`]) is kept. Everything else is replaced by something that is the
+//! same wherever the original was the same, so stacks and colors stay apart, or left out.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use vramscope_files::Opened;
-use vramscope_snapshot::{Snapshot, StrId, StringTable};
+use vramscope_snapshot::{Damage, Settings, Snapshot, StrId, StringTable};
 
-/// Folders of libraries: what follows is the same on every machine.
-const LIBRARIES: [&str; 3] = ["site-packages/", "dist-packages/", "/lib/python3"];
+use super::public::{self, Said};
 
-/// Folders in the sources of PyTorch, below wherever it was built.
-const PYTORCH: [&str; 4] = ["/aten/src/", "/c10/", "/torch/csrc/", "/pytorch/third_party/"];
+/// What is written in place of a text that has to be something.
+const REDACTED: &str = "(redacted)";
 
-/// Folders of the system.
-const SYSTEM: [&str; 4] = ["/usr/lib/", "/usr/include/", "/lib/", "/lib64/"];
-
-/// How operators and functions of PyTorch, Python and the C++ runtime begin.
-const PUBLIC_NAMES: [&str; 26] = [
-    "aten::",
-    "at::",
-    "c10::",
-    "c10d::",
-    "cann::",
-    "npu::",
-    "prims::",
-    "torch::",
-    "autograd::",
-    "std::",
-    "__gnu_cxx::",
-    "pybind11::",
-    "_PyEval_",
-    "_PyFunction_",
-    "_PyObject_",
-    "_PyRun_",
-    "_PyVectorcall_",
-    "_Py_",
-    "PyCFunction_",
-    "PyEval_",
-    "PyObject_",
-    "PyRun_",
-    "PyVectorcall_",
-    "Py_",
-    "THPVariable_",
-    "__libc_",
-];
-
-/// The same, as whole names.
-const PUBLIC_WORDS: [&str; 4] = ["_start", "clone", "clone3", "start_thread"];
-
-/// A file with the names left out.
-pub(super) fn redact(mut opened: Opened) -> Opened {
+/// A file with the names left out; with `keep_libraries`, those of installed packages stay.
+pub(super) fn redact(mut opened: Opened, keep_libraries: bool) -> Opened {
     opened.path = PathBuf::from(match opened.name.rank {
         Some((kind, number)) => format!("{}{number}", kind.label()),
         None => "snapshot".to_owned(),
     });
     opened.name.group.clear();
     opened.name.role = None;
-    let mut snapshot = Snapshot::clone(&opened.snapshot);
-    snapshot.role = None;
-    snapshot.strings = strings(&snapshot);
-    // Names of keys that nobody knows may be anybody's.
-    snapshot.unknown_keys.clear();
+    let old = &*opened.snapshot;
+    // Every field is named here, so that a new one is thought about.
+    let snapshot = Snapshot {
+        format: format(&old.format),
+        strings: strings(old, keep_libraries),
+        device_names: old.device_names.iter().map(|(device, name)| (*device, device_name(name))).collect(),
+        role: None,
+        settings: settings(&old.settings),
+        damage: old.damage.as_ref().map(|damage| Damage { offset: damage.offset, reason: REDACTED.into() }),
+        // Both quote the file.
+        warnings: Vec::new(),
+        unknown_keys: Vec::new(),
+        ignored_frames: Vec::new(),
+        // What has no text in it.
+        stacks: old.stacks.clone(),
+        streams: old.streams.clone(),
+        pools: old.pools.clone(),
+        metas: old.metas.clone(),
+        traces: old.traces.clone(),
+        segments: old.segments.clone(),
+        blocks: old.blocks.clone(),
+        annotations: old.annotations.clone(),
+        has: old.has,
+        capacities: old.capacities.clone(),
+        outside: old.outside.clone(),
+        rank: old.rank,
+    };
     opened.snapshot = Arc::new(snapshot);
     opened
 }
 
-/// A path from the library on; `None` for the program's own.
-fn library(path: &str) -> Option<&str> {
-    let from = |mark: &str| path.rfind(mark).map(|at| at + if mark.starts_with('/') { 1 } else { 0 });
-    if let Some(at) = LIBRARIES.iter().find_map(|mark| from(mark)) {
-        return path.get(at..);
+/// The format is named by the reader, in a few words of its own.
+fn format(format: &str) -> String {
+    let is_own = format.chars().all(|c| c.is_ascii_alphanumeric() || " ,()+".contains(c));
+    if is_own && format.len() < 100 { format.to_owned() } else { REDACTED.to_owned() }
+}
+
+/// `NPU 0` and the like say nothing.
+fn device_name(name: &str) -> String {
+    let (kind, number) = name.split_once(' ').unwrap_or((name, ""));
+    let is_known = ["CPU", "GPU", "NPU", "XPU", "CUDA", "device"].contains(&kind);
+    match is_known && number.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => name.to_owned(),
+        false => REDACTED.to_owned(),
     }
-    // C++ of PyTorch and of the system: the folder is that of whoever built it. Extensions are the program's own.
-    let whole = format!("/{path}");
-    let is_pytorch = PYTORCH.iter().any(|folder| whole.contains(folder));
-    let is_system = SYSTEM.iter().any(|folder| path.starts_with(folder));
-    if (is_pytorch || is_system) && !path.ends_with(".py") {
-        return path.rsplit('/').next();
+}
+
+/// Settings that PyTorch knows, and of those the values that are numbers, yes or no, or its own words.
+fn settings(settings: &Settings) -> Settings {
+    let known = settings.all.iter().filter(|(name, _)| public::is_setting(name));
+    let value = |value: &str| if public::is_setting(value) { value.to_owned() } else { REDACTED.to_owned() };
+    Settings {
+        all: known.map(|(name, text)| (name.clone(), value(text))).collect(),
+        roundup_divisions: settings.roundup_divisions.clone(),
+        ..*settings
     }
-    None
 }
 
-/// What of a C++ function or an operator says nothing of the program: types that it was made for, arguments, and the
-/// node that was run are left out.
-fn public_part(function: &str) -> String {
-    let head = function.split(['<', '(']).next().unwrap_or_default();
-    let head = head.split(": ").next().unwrap_or_default();
-    // Templates come with what they return.
-    let name = head.split_whitespace().next_back().unwrap_or_default();
-    if name == function { name.to_owned() } else { format!("{name}…") }
+/// What becomes of each text.
+#[derive(Default)]
+struct Texts {
+    /// Is public by itself, wherever it is used.
+    public: HashMap<StrId, String>,
+    /// Is the program's own.
+    own: HashMap<StrId, String>,
+    /// Is a library's, unless it is also the program's own.
+    library: HashMap<StrId, String>,
+    numbers: usize,
 }
 
-/// Whether a function without a file is an operator, or PyTorch's, Python's or the system's.
-fn is_public(function: &str) -> bool {
-    PUBLIC_NAMES.iter().any(|known| function.starts_with(known)) || PUBLIC_WORDS.contains(&function)
+impl Texts {
+    fn replace(&mut self, id: StrId, word: &str, end: &str) {
+        if id != StrId::EMPTY && !self.own.contains_key(&id) {
+            self.numbers += 1;
+            self.own.insert(id, format!("{word}{}{end}", self.numbers));
+        }
+    }
+
+    fn file(&mut self, id: StrId, path: &str) {
+        match (public::file(path), public::package(path)) {
+            (Some(public), _) => drop(self.public.insert(id, public)),
+            // That it is installed is kept: it tells the program from what it uses.
+            (None, Some("")) => self.replace(id, "site-packages/file", public::ending(path)),
+            (None, Some(package)) => {
+                self.replace(id, &format!("site-packages/{package}/file"), public::ending(path));
+            }
+            (None, None) => self.replace(id, "file", public::ending(path)),
+        }
+    }
+
+    fn function(&mut self, id: StrId, name: &str) {
+        match public::function(name) {
+            Said::Public(public) => drop(self.public.insert(id, public)),
+            Said::Namespace(namespace) => self.replace(id, &format!("{namespace}function"), ""),
+        }
+    }
+
+    fn get(&self, id: StrId) -> &str {
+        let text = self.public.get(&id).or_else(|| self.own.get(&id)).or_else(|| self.library.get(&id));
+        text.map_or("", String::as_str)
+    }
 }
 
-fn strings(snapshot: &Snapshot) -> StringTable {
-    let mut kept: HashMap<StrId, String> = HashMap::new();
-    let mut own: HashMap<StrId, String> = HashMap::new();
-    let mut numbers = 0;
-    let mut next = |word: &str, end: &str| {
-        numbers += 1;
-        format!("{word}{numbers}{end}")
-    };
+/// The table of texts with the same ids. What is used for nothing that is shown, such as notes, is empty.
+fn strings(snapshot: &Snapshot, keep_libraries: bool) -> StringTable {
+    let mut texts = Texts::default();
     for stack in snapshot.stacks.ids() {
         for frame in snapshot.frames(stack) {
             let (file, name) = (snapshot.text(frame.file), snapshot.text(frame.name));
-            let without_file = file.is_empty() || file == "??";
-            let rest = if without_file { Some(file) } else { library(file) };
-            match rest {
-                Some(rest) => kept.insert(frame.file, rest.to_owned()),
-                None => Some(own.entry(frame.file).or_insert_with(|| next("file", ".py")).clone()),
-            };
-            let public = if file.ends_with(".py") { name.to_owned() } else { public_part(name) };
-            if rest.is_some() && (!without_file || is_public(public.trim_end_matches('…'))) {
-                kept.insert(frame.name, public);
-            } else {
-                own.entry(frame.name).or_insert_with(|| next("function", ""));
+            if keep_libraries && let Some(library) = public::library(file) {
+                texts.library.insert(frame.file, library);
+                texts.library.insert(frame.name, name.to_owned());
+                continue;
             }
+            texts.file(frame.file, file);
+            texts.function(frame.name, name);
         }
     }
     for annotation in &snapshot.annotations {
-        own.entry(annotation.name).or_insert_with(|| next("phase", ""));
+        texts.replace(annotation.name, "phase", "");
     }
-    for meta in &snapshot.metas {
-        for word in [meta.compile_context, meta.internal_metadata, meta.category, meta.unknown_action] {
-            kept.insert(word, snapshot.text(word).to_owned());
+    for outside in &snapshot.outside {
+        match COMPONENTS.contains(&snapshot.text(outside.name)) {
+            true => drop(texts.public.insert(outside.name, snapshot.text(outside.name).to_owned())),
+            false => texts.replace(outside.name, "component", ""),
         }
     }
     let mut strings = StringTable::default();
     for row in 1..snapshot.strings.len() {
-        let id = StrId::from_index(row);
-        // What is the program's own anywhere is nowhere kept.
-        let text = own.get(&id).or_else(|| kept.get(&id));
-        strings.push(text.map_or("", String::as_str));
+        strings.push(texts.get(StrId::from_index(row)));
     }
     strings
 }
+
+/// What holds memory of an NPU besides PyTorch, as its driver calls it.
+const COMPONENTS: [&str; 12] =
+    ["APP", "FE", "GE", "HCCL", "HCOM", "IDEDD", "PTA", "PTA+GE", "RUNTIME", "SLOG", "TDT", "WORKSPACE"];
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
@@ -150,51 +168,7 @@ mod tests {
 
     use vramscope_snapshot::ipc;
 
-    use super::{is_public, library, public_part, redact};
-
-    #[test]
-    fn paths_of_libraries_begin_at_the_library() {
-        let torch = "/home/ann/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py";
-        assert_eq!(library(torch), Some("site-packages/torch/nn/modules/linear.py"));
-        assert_eq!(library("/usr/lib/python3.12/threading.py"), Some("lib/python3.12/threading.py"));
-        assert_eq!(
-            library("/build/ann/pytorch/c10/cuda/CUDACachingAllocator.cpp"),
-            Some("CUDACachingAllocator.cpp")
-        );
-        assert_eq!(library("/home/ann/secret/train.py"), None);
-        // Kernels of the program's own say as much as its Python.
-        assert_eq!(library("/home/ann/secret/fused_kernel.cu"), None);
-        assert_eq!(library("/home/ann/secret/build/secret_ext.cpython-312.so"), None);
-        // Only the folder itself counts.
-        assert_eq!(library("/home/ann/acme_torch/csrc/secret_kernel.cu"), None);
-        assert_eq!(library("aten/src/ATen/Context.cpp"), Some("Context.cpp"));
-    }
-
-    #[test]
-    fn operators_stay_and_modules_go() {
-        assert!(is_public("aten::matmul") && is_public("c10::cuda::CUDACachingAllocator::malloc"));
-        assert!(!is_public("nn.Module: SecretModel_0") && !is_public("secret::launch()") && !is_public(""));
-        assert!(
-            is_public("PyEval_EvalCode") && !is_public("PyramidSecretBackward") && !is_public("cloneSecret")
-        );
-    }
-
-    #[test]
-    fn what_a_function_was_made_for_goes() {
-        let cases = [
-            ("aten::matmul", "aten::matmul"),
-            ("autograd::engine::evaluate_function: SecretBackward0", "autograd::engine::evaluate_function…"),
-            (
-                "torch::autograd::CppNode<SecretFn>::apply(std::vector<at::Tensor>&&)",
-                "torch::autograd::CppNode…",
-            ),
-            ("void c10::impl::call<at::Tensor (at::Tensor), &secret::op>()", "c10::impl::call…"),
-            ("secret::Thing std::invoke<secret::F>(secret::F&&)", "std::invoke…"),
-        ];
-        for (function, public) in cases {
-            assert_eq!(public_part(function), public);
-        }
-    }
+    use super::redact;
 
     #[test]
     fn a_profile_says_no_role() {
@@ -203,7 +177,7 @@ mod tests {
         let opened = vramscope_files::open(&inputs[0], None, &()).unwrap();
         assert_eq!(opened.snapshot.role.as_deref().or(opened.name.role.as_deref()), Some("actor_update"));
         let mut bytes = Vec::new();
-        ipc::encode(&redact(opened).snapshot, &mut bytes).unwrap();
+        ipc::encode(&redact(opened, false).snapshot, &mut bytes).unwrap();
         assert!(!bytes.windows(12).any(|part| part == b"actor_update"));
     }
 }

@@ -33,8 +33,8 @@ impl Door {
             return Reply::no(403, "the token is not right: open the address that `vramscope serve` printed");
         }
         match (asked.method.as_str(), path) {
-            ("GET", "") => Reply::ok("text/html; charset=utf-8", self.page.as_bytes()),
-            ("GET", "vramscope.wasm.gz") => Reply::ok("application/gzip", self.module.as_slice()),
+            ("GET" | "HEAD", "") => Reply::ok("text/html; charset=utf-8", self.page.as_bytes()),
+            ("GET" | "HEAD", "vramscope.wasm.gz") => Reply::ok("application/gzip", self.module.as_slice()),
             ("POST", "ask") => self.ask(&asked.body),
             ("POST", "news") => {
                 let seen = std::str::from_utf8(&asked.body).unwrap_or_default().parse().unwrap_or_default();

@@ -2,8 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,8 @@ const MOST_BODY: usize = 64 << 10;
 /// Headers that a browser sends: about twenty.
 const MOST_HEADERS: usize = 64;
 
-/// A browser opens six at most; a thread each, so there must be an end.
+/// A browser opens six at most; a thread each, so there must be an end. One more takes the place of the one that has
+/// been waiting longest.
 const MOST_CONNECTIONS: usize = 64;
 
 /// Whoever says or takes nothing for so long is gone.
@@ -75,41 +76,78 @@ impl Reply {
 
 /// Answers everybody who connects, for ever.
 pub(super) fn serve(listener: &TcpListener, answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) {
-    let (answer, open) = (Arc::new(answer), Arc::new(AtomicUsize::new(0)));
+    let (answer, open) = (Arc::new(answer), Arc::new(Connections::default()));
     // Who could not connect is not here to be told.
     for stream in listener.incoming().flatten() {
-        let place = Place::take(&open);
-        if open.load(Ordering::Relaxed) > MOST_CONNECTIONS {
-            continue;
-        }
+        // Who is left out finds the connection closed.
+        let Some(place) = Place::take(&open, &stream) else { continue };
         let answer = Arc::clone(&answer);
         // A thread each: a long answer or a slow line keeps nobody else waiting, and a fault ends that one only.
         let _ = thread::Builder::new().spawn(move || {
-            let _place = place;
-            let _ = talk(stream, &*answer);
+            let _ = talk(stream, &place, &*answer);
         });
     }
 }
 
+/// The connections there are, oldest wait first.
+#[derive(Default)]
+struct Connections {
+    all: Mutex<Vec<Connection>>,
+    ever: AtomicU64,
+}
+
+struct Connection {
+    number: u64,
+    stream: TcpStream,
+    /// Whether a request is being answered; otherwise one is waited for.
+    busy: bool,
+}
+
+impl Connections {
+    fn all(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// One of the connections there may be.
-struct Place(Arc<AtomicUsize>);
+struct Place {
+    open: Arc<Connections>,
+    number: u64,
+}
 
 impl Place {
-    fn take(open: &Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(open))
+    /// A place, if need be that of whoever has been waiting longest; none if all are being answered.
+    fn take(open: &Arc<Connections>, stream: &TcpStream) -> Option<Self> {
+        let stream = stream.try_clone().ok()?;
+        let mut all = open.all();
+        if all.len() >= MOST_CONNECTIONS {
+            let oldest = all.iter().position(|connection| !connection.busy)?;
+            // Its thread reads the end.
+            let _ = all.remove(oldest).stream.shutdown(Shutdown::Both);
+        }
+        let number = open.ever.fetch_add(1, Ordering::Relaxed);
+        all.push(Connection { number, stream, busy: false });
+        Some(Self { open: Arc::clone(open), number })
+    }
+
+    /// Notes whether a request is being answered. Whoever has just been answered waits anew, behind the others.
+    fn set_busy(&self, busy: bool) {
+        let mut all = self.open.all();
+        if let Some(at) = all.iter().position(|connection| connection.number == self.number) {
+            let connection = all.remove(at);
+            all.push(Connection { busy, ..connection });
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.open.all().retain(|connection| connection.number != self.number);
     }
 }
 
 /// Requests of one connection, one after the other. An error is that the other side is gone.
-fn talk(stream: TcpStream, answer: &dyn Fn(&Asked) -> Reply) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(IDLE))?;
+fn talk(stream: TcpStream, place: &Place, answer: &dyn Fn(&Asked) -> Reply) -> std::io::Result<()> {
     stream.set_write_timeout(Some(IDLE))?;
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
@@ -121,8 +159,12 @@ fn talk(stream: TcpStream, answer: &dyn Fn(&Asked) -> Reply) -> std::io::Result<
         };
         let is_last = is_last || asked.as_ref().is_ok_and(|asked| asked.says("Connection", "close"));
         let packs = asked.as_ref().is_ok_and(|asked| asked.says("Accept-Encoding", "gzip"));
+        let is_head = asked.as_ref().is_ok_and(|asked| asked.method == "HEAD");
+        place.set_busy(true);
         let reply = asked.map_or_else(|no| no, |asked| answer(&asked));
-        write(reader.get_mut(), reply, packs, is_last)?;
+        let sent = write(reader.get_mut(), reply, packs, is_head, is_last);
+        place.set_busy(false);
+        sent?;
         if is_last {
             return reader.get_mut().shutdown(Shutdown::Write);
         }
@@ -139,6 +181,7 @@ enum Heard {
 fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Heard> {
     let mut head = Vec::new();
     let mut began = None;
+    reader.get_ref().set_read_timeout(Some(IDLE))?;
     while !head.ends_with(b"\r\n\r\n") {
         let buffer = reader.fill_buf()?;
         if buffer.is_empty() {
@@ -151,8 +194,10 @@ fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Heard> {
         if head.len() > MOST_HEAD {
             return Ok(Heard::Nonsense(431, "too much before the question"));
         }
-        if began.get_or_insert_with(Instant::now).elapsed() > WHOLE_REQUEST {
-            return Ok(Heard::Nonsense(408, "too slow"));
+        let spent = began.get_or_insert_with(Instant::now).elapsed();
+        match WHOLE_REQUEST.checked_sub(spent).filter(|left| !left.is_zero()) {
+            Some(left) => reader.get_ref().set_read_timeout(Some(left))?,
+            None => return Ok(Heard::Nonsense(408, "too slow")),
         }
     }
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
@@ -189,7 +234,13 @@ fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Heard> {
     Ok(Heard::Request(asked))
 }
 
-fn write(stream: &mut TcpStream, reply: Reply, packs: bool, is_last: bool) -> std::io::Result<()> {
+fn write(
+    stream: &mut TcpStream,
+    reply: Reply,
+    packs: bool,
+    is_head: bool,
+    is_last: bool,
+) -> std::io::Result<()> {
     let Reply { status, kind, mut body } = reply;
     let mut head = format!("HTTP/1.1 {status} \r\n{HEADERS}Content-Type: {kind}\r\n");
     if packs && body.len() > WORTH_PACKING && kind != "application/gzip" {
@@ -203,5 +254,6 @@ fn write(stream: &mut TcpStream, reply: Reply, packs: bool, is_last: bool) -> st
     }
     head += &format!("Content-Length: {}\r\n\r\n", body.len());
     stream.write_all(head.as_bytes())?;
-    stream.write_all(&body)
+    // The answer to HEAD is that to GET without its body.
+    if is_head { Ok(()) } else { stream.write_all(&body) }
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &SummaryArgs, out: &mut dyn Write) -> anyhow::Result<Exi
 /// Prints as JSON or as text, and warnings where people see them.
 pub(crate) fn print(files: &[File], json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     if json {
-        serde_json::to_writer(&mut *out, &Summary { schema: "vramscope/summary/1", files })?;
+        vramscope_files::json(&mut *out, &Summary { schema: "vramscope/summary/1", files })?;
         writeln!(out)?;
     } else {
         for (number, file) in files.iter().enumerate() {

@@ -74,6 +74,12 @@ pub enum ReadError {
     /// There is no value at all.
     #[error("not a memory snapshot: it holds nothing")]
     NothingIntact,
+    /// It is packed in a way that takes more memory to unpack than is allowed.
+    #[error("cannot unpack: {0}")]
+    Unpackable(String),
+    /// Whoever [`Reader::finish_with`] asked wants no more of it.
+    #[error("reading was cancelled")]
+    Cancelled,
 }
 
 /// Enough bytes to tell any format.
@@ -175,6 +181,11 @@ impl Reader {
             }
     }
 
+    /// Whether the file is packed: its bytes are unpacked and parsed in [`finish`](Self::finish).
+    pub fn is_packed(&self) -> bool {
+        matches!(self.state, State::Packed(..))
+    }
+
     fn recognise(&mut self, head: &[u8]) -> Result<State, ReadError> {
         let state = match sniff::kind(head)? {
             Kind::Pickle => {
@@ -239,7 +250,13 @@ impl Reader {
 
     /// The snapshot. Of a file that is cut or damaged it holds what is intact, and
     /// [`Snapshot::damage`] says where that ends.
-    pub fn finish(mut self) -> Result<Snapshot, ReadError> {
+    pub fn finish(self) -> Result<Snapshot, ReadError> {
+        self.finish_with(&mut |_| true)
+    }
+
+    /// The same; of a packed file, `goes_on` is told again and again how many more packed bytes are done, and ends it
+    /// with [`ReadError::Cancelled`] by returning false.
+    pub fn finish_with(mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> Result<Snapshot, ReadError> {
         if let State::Head(head) = &mut self.state {
             let head = std::mem::take(head);
             self.state = self.recognise(&head)?;
@@ -282,7 +299,7 @@ impl Reader {
                     return Err(ReadError::OtherFormat(sniff::HTML_WITHOUT_SNAPSHOT.into()));
                 }
                 let complete = html.is_complete();
-                let mut snapshot = match inner.finish() {
+                let mut snapshot = match inner.finish_with(&mut |_| goes_on(0)) {
                     Err(ReadError::Empty) if !complete => {
                         Self::nothing("the page ends before the snapshot inside it")
                     }
@@ -294,13 +311,16 @@ impl Reader {
             State::Packed(packing, packed) => {
                 let limit = self.unpack_limit.unwrap_or_else(|| unpack::limit(packed.len()));
                 let mut inner = Self::inner(self.layers + 1, Some(limit));
-                let broken = packing.unpack(&packed, limit, |piece| {
+                let mut reported = 0;
+                let broken = packing.unpack(&packed, limit, |piece, taken| {
                     inner.feed(piece)?;
-                    Ok(!inner.is_done())
+                    let more = taken.saturating_sub(reported);
+                    reported = taken;
+                    if goes_on(more) { Ok(!inner.is_done()) } else { Err(ReadError::Cancelled) }
                 })?;
                 drop(packed);
                 let done = inner.is_done();
-                let mut snapshot = match (inner.finish(), &broken) {
+                let mut snapshot = match (inner.finish_with(&mut |_| goes_on(0)), &broken) {
                     (Err(ReadError::Empty), Some(reason)) => Self::nothing(reason),
                     (result, _) => result?,
                 };

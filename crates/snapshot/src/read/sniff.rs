@@ -93,11 +93,12 @@ fn probe(head: &[u8], layers: usize) -> bool {
         Ok(Kind::Packed(packing)) if layers < super::MAX_LAYERS => {
             let mut inside = Vec::new();
             // A head that ends in the middle of the packed data is no fault here.
-            let _ = packing.unpack(head, u64::MAX, |piece| {
+            let unpacked = packing.unpack(head, u64::MAX, |piece, _| {
                 inside.extend_from_slice(piece);
-                Ok::<_, ()>(inside.len() < PROBE_BYTES)
+                Ok::<_, ReadError>(inside.len() < PROBE_BYTES)
             });
-            probe(&inside, layers + 1)
+            // What cannot be looked into may be one: opening it says what to do.
+            matches!(unpacked, Err(ReadError::Unpackable(_))) || probe(&inside, layers + 1)
         }
         Ok(Kind::Packed(_)) | Err(_) => false,
     }

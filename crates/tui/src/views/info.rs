@@ -1,7 +1,5 @@
 //! What is known about a frame or an allocation: its source, its stack, and the facts.
 
-use std::fs;
-use std::io::Read;
 use std::path::Path;
 
 use hashbrown::HashMap;
@@ -9,6 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::shapes::{Clues, SHOWN};
 use vramscope_analysis::{AllocIdx, Moment, Place, State, user_frame};
+use vramscope_files::{Links, read_regular};
 use vramscope_format::{count, duration, elide_place, fit, fit_end, plural, printable, size, stream, words};
 use vramscope_snapshot::Frame;
 
@@ -39,12 +38,10 @@ impl Sources {
 
 /// A file's lines. Names come from the recording, so only plain files of sensible size are opened.
 fn read(path: &Path) -> Option<Vec<String>> {
-    let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    if !path.is_absolute() || metadata.len() > MOST_BYTES {
+    if !path.is_absolute() {
         return None;
     }
-    let mut text = Vec::new();
-    fs::File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    let text = read_regular(path, Links::Follow, MOST_BYTES).ok()?;
     Some(String::from_utf8_lossy(&text).lines().map(|line| printable(&line.replace('\t', "    "))).collect())
 }
 

@@ -1,0 +1,156 @@
+//! What is opened because of its name is a regular file: pipes, devices and links of the right name neither hang nor fill
+//! memory, and folders end. Whoever hangs here is ended by the test runner's limit.
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use vramscope_files::{Cache, Links, find, open, read_regular};
+use vramscope_testkit::{Dialect, Options, Program, write};
+
+fn pipe(path: PathBuf) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+fn snapshot(path: &Path, events: u64) {
+    let program = Program::new(Options { events, seed: 1, ..Options::default() });
+    write::write(&program, Dialect::Protocol(4), fs::File::create(path).unwrap()).unwrap();
+}
+
+const CSV: &str = "Device_id,Component,Timestamp(us),Total Reserved(KB)\n";
+
+#[test]
+fn files_beside_a_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("oom_snapshot_1_20250101120000.pickle");
+    snapshot(&path, 100);
+    pipe(folder.path().join("device_0_memUsageInfo_20250101120000.csv"));
+    symlink("/dev/zero", folder.path().join("device_1_memUsageInfo_20250101120000.csv")).unwrap();
+    let far = folder.path().join("far.csv");
+    fs::write(&far, CSV).unwrap();
+    symlink(&far, folder.path().join("device_2_memUsageInfo_20250101120000.csv")).unwrap();
+    let large = fs::File::create(folder.path().join("device_3_memUsageInfo_20250101120000.csv")).unwrap();
+    large.set_len(1 << 40).unwrap();
+    let (inputs, _) = find(&[path]);
+    let opened = open(&inputs[0], None, &()).unwrap();
+    assert!(opened.snapshot.outside.is_empty());
+}
+
+#[test]
+fn folders_of_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    snapshot(&folder.path().join("rank0.pickle"), 100);
+    pipe(folder.path().join("rank1.pickle"));
+    symlink("/dev/zero", folder.path().join("rank2.pickle")).unwrap();
+    symlink("rank0.pickle", folder.path().join("rank3.pickle")).unwrap();
+    let (inputs, errors) = find(&[folder.path().to_owned()]);
+    let names: Vec<_> =
+        inputs.iter().map(|input| input.path.file_name().unwrap().to_str().unwrap()).collect();
+    assert!(errors.is_empty());
+    assert_eq!(names, ["rank0.pickle", "rank3.pickle"], "a link to a regular file is one");
+    assert!(inputs.iter().all(|input| open(input, None, &()).is_ok()));
+}
+
+#[test]
+fn links_between_folders_have_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    // Each level can be reached by twice as many ways as the one above it, and the last leads back.
+    for level in 0..30 {
+        fs::create_dir(root.join(level.to_string())).unwrap();
+    }
+    for level in 0..30 {
+        for way in ["a", "b"] {
+            let to = if level == 29 { root.to_owned() } else { root.join((level + 1).to_string()) };
+            symlink(to, root.join(level.to_string()).join(way)).unwrap();
+        }
+    }
+    snapshot(&root.join("29/rank0.pickle"), 100);
+    let (inputs, errors) = find(&[root.to_owned()]);
+    assert!(errors.is_empty());
+    assert_eq!(inputs.len(), 1);
+}
+
+#[test]
+fn folders_below_folders_have_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut deep = folder.path().to_owned();
+    for _ in 0..200 {
+        deep.push("d");
+    }
+    fs::create_dir_all(&deep).unwrap();
+    snapshot(&deep.join("rank0.pickle"), 100);
+    snapshot(&folder.path().join("d/d/rank1.pickle"), 100);
+    assert_eq!(find(&[folder.path().to_owned()]).0.len(), 1);
+}
+
+#[test]
+fn parts_of_a_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("node_1_20250101120000_ascend_pt/ASCEND_PROFILER_OUTPUT");
+    fs::create_dir_all(&output).unwrap();
+    pipe(output.join("operator_memory.csv"));
+    symlink("/dev/zero", output.join("memory_record.csv")).unwrap();
+    pipe(output.join("ascend_pytorch_profiler_0.db"));
+    pipe(output.join("trace_view.json"));
+    let (inputs, _) = find(&[folder.path().to_owned()]);
+    assert_eq!(inputs.len(), 1);
+    assert!(open(&inputs[0], None, &()).is_err(), "nothing of it is a file");
+}
+
+#[test]
+fn entries_of_the_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.pickle");
+    snapshot(&path, 20_000);
+    let cache = Cache::in_folder(folder.path().join("cache"));
+    let (inputs, _) = find(&[path]);
+    open(&inputs[0], Some(&cache), &()).unwrap().wait_until_cached();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder.path().join("cache")), 0o700);
+    let entries: Vec<_> =
+        fs::read_dir(folder.path().join("cache")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(entries.len() == 2 && entries.iter().all(|path| mode(path) == 0o600));
+    for entry in &entries {
+        let kept = fs::read(entry).unwrap();
+        fs::remove_file(entry).unwrap();
+        pipe(entry.clone());
+        let mut opened = open(&inputs[0], Some(&cache), &()).unwrap();
+        opened.wait_until_cached();
+        assert!(!opened.from_cache);
+        fs::write(entry, kept).unwrap();
+        assert!(
+            open(&inputs[0], Some(&cache), &()).unwrap().from_cache,
+            "what was stored took the pipe's place"
+        );
+    }
+}
+
+#[test]
+fn a_folder_of_a_cache_that_others_could_read_is_made_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, kept) = (folder.path().join("snapshot.pickle"), folder.path().join("cache"));
+    snapshot(&path, 20_000);
+    fs::create_dir(&kept).unwrap();
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o755)).unwrap();
+    open(&find(&[path]).0[0], Some(&Cache::in_folder(kept.clone())), &()).unwrap().wait_until_cached();
+    assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn settings_and_sources() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link) = (folder.path().join("pipe"), folder.path().join("link"));
+    pipe(path.clone());
+    symlink("/dev/zero", &link).unwrap();
+    for links in [Links::Follow, Links::Refuse] {
+        assert!(read_regular(&path, links, 100).is_err() && read_regular(&link, links, 100).is_err());
+    }
+    let file = folder.path().join("file");
+    fs::write(&file, "text").unwrap();
+    assert_eq!(read_regular(&file, Links::Refuse, 4).unwrap(), b"text");
+    assert!(read_regular(&file, Links::Refuse, 3).is_err(), "longer than it may be");
+}
