@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Snapshot, ipc};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use crate::folders::cache_folder;
+
 /// Smaller files are read as fast as a cache entry would be.
 const LEAST_BYTES: u64 = 2 << 20;
 
@@ -86,12 +88,7 @@ impl Fingerprint {
 impl Cache {
     /// The user's cache: `$XDG_CACHE_HOME/vramscope`, or `~/.cache/vramscope`.
     pub fn of_user() -> Option<Self> {
-        let absolute =
-            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let folder = absolute("XDG_CACHE_HOME")
-            .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-            .or_else(|| absolute("LOCALAPPDATA"))?;
-        Some(Self::in_folder(folder.join("vramscope")))
+        cache_folder().map(Self::in_folder)
     }
 
     /// A cache in a folder, which is made when something is stored.

@@ -6,10 +6,12 @@
 
 mod cache;
 mod find;
+mod folders;
 mod open;
 mod profile;
 mod side;
 
 pub use cache::Cache;
 pub use find::{Input, find};
+pub use folders::config_folder;
 pub use open::{OpenError, Opened, Progress, open, open_bytes, open_each};

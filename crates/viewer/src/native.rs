@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use vramscope_analysis::shapes::Shapes;
-use vramscope_engine::{OpenFile, Request, Response, Source};
+use vramscope_engine::{News, OpenFile, Request, Response, Source};
 use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open, open_bytes};
 
-use crate::desk::{Host, News, Slot};
+use crate::desk::{Host, Slot};
 use crate::threads::Threads;
 use crate::{App, DEMO, save};
 
@@ -239,7 +239,7 @@ fn read_one(
 }
 
 /// An opened file as the engine takes it.
-pub fn ready(opened: Opened) -> OpenFile {
+pub(crate) fn ready(opened: Opened) -> OpenFile {
     let name = opened.path.display().to_string();
     let rank = opened.name.rank_text();
     OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
