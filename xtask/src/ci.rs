@@ -1,44 +1,122 @@
 //! The gate.
 
-use crate::process::{self, cargo, works};
-use crate::{browser, tables, wasm, web, window};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
-/// It has no tests, and would be built a second time with all that it needs.
-const WITHOUT_XTASK: [&str; 2] = ["--exclude", "xtask"];
+use anyhow::{Context, bail, ensure};
 
-/// Fails on unformatted code, on any warning, on a failing test, if other tools read the exported
-/// tables differently, if the window does not draw, if the portable crates do not build for the browser, and if
-/// the page does not work in Chromium and Firefox.
+use crate::licenses;
+use crate::process::{self, cargo, line, works};
+use crate::steps::Steps;
+use crate::web::{self, Page};
+
+/// They have no tests, and would be built with all that they need.
+const WITHOUT_TOOLS: [&str; 4] = ["--exclude", "xtask", "--exclude", "vramscope-bench"];
+
+/// Fails on unformatted code, on any warning, on a license that is not allowed, and on a failing or skipped test.
+/// The tests include those in real browsers, on a virtual screen and with other people's tools.
 pub(crate) fn run() -> anyhow::Result<()> {
-    process::run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    // First, because the binary contains it; and it is the portable crates built for the browser.
-    web::build(false)?;
-    process::run(&mut cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "--deny",
-        "warnings",
-    ]))?;
-    wasm::lint()?;
-    // Nextest gives each test a process of its own and stops one that hangs.
+    let mut steps = Steps::default();
+    steps.step("format", || process::run(&mut cargo(&["fmt", "--all", "--check"])))?;
+    steps.step("licenses", licenses::check)?;
+    steps.step("xtask", || process::run(&mut cargo(&["test", "--locked", "--package", "xtask"])))?;
+    steps.step("lints", || {
+        clippy(&["--workspace", "--all-targets", "--features", "vramscope-viewer/screenshots"])
+    })?;
+    steps.step("lints without window", || clippy(&["--package", "vramscope", "--no-default-features"]))?;
+    steps.step("lints for the browser", || {
+        clippy(&["--package", "vramscope-viewer", "--target", web::TARGET])
+    })?;
+    steps.step("documentation", || {
+        let mut doc = cargo(&["doc", "--workspace", "--locked", "--no-deps"]);
+        process::run(doc.args(WITHOUT_TOOLS).env("RUSTDOCFLAGS", "--deny warnings"))
+    })?;
+    // Before the tests, because the program contains it.
+    steps.step("page", || web::build(Page::Quick))?;
+    steps.step("examples", || process::run(&mut cargo(&["test", "--workspace", "--locked", "--doc"])))?;
+    let summary = steps.step("tests", tests)?;
+    steps.print();
+    eprintln!("\n{summary}");
+    Ok(())
+}
+
+fn clippy(what: &[&str]) -> anyhow::Result<()> {
+    process::run(cargo(&["clippy", "--locked"]).args(what).args(["--", "--deny", "warnings"]))
+}
+
+/// Nextest gives each test a process of its own and stops one that hangs; where it is not installed, cargo's own
+/// tests do. Returns the line that says how many tests ran.
+fn tests() -> anyhow::Result<String> {
     if works(&mut cargo(&["nextest", "--version"])) {
         let mut nextest = cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]);
-        process::run(nextest.args(WITHOUT_XTASK))?;
-    } else {
-        let mut test = cargo(&["test", "--workspace", "--locked", "--lib", "--bins", "--tests"]);
-        process::run(test.args(WITHOUT_XTASK))?;
+        let lines = tee(nextest.args(WITHOUT_TOOLS), Stream::Stderr)?;
+        let summary = lines.iter().rfind(|line| line.contains("tests run:"));
+        let summary = summary.context("nextest has not said how many tests ran")?;
+        ensure!(summary.contains(" 0 skipped"), "tests were skipped: {summary}");
+        return Ok(summary.clone());
     }
-    process::run(cargo(&["test", "--workspace", "--locked", "--doc"]).args(WITHOUT_XTASK))?;
-    process::run(
-        cargo(&["doc", "--workspace", "--locked", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"),
-    )?;
-    // The tests have built the program; for itself alone it would be built anew with other features.
-    tables::check()?;
-    window::check()?;
-    browser::check_page()?;
-    eprintln!("\nall checks passed");
-    Ok(())
+    let mut test =
+        cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+    let lines = tee(test.args(WITHOUT_TOOLS), Stream::Stdout)?;
+    let results: Vec<&String> = lines.iter().filter(|line| line.starts_with("test result:")).collect();
+    let count = |what: &str| results.iter().map(|result| count(result, what)).sum::<u64>();
+    let (passed, ignored) = (count("passed"), count("ignored"));
+    ensure!(passed > 0 && ignored == 0, "{passed} tests ran, {ignored} were skipped");
+    Ok(format!("{passed} tests run: {passed} passed, 0 skipped"))
+}
+
+/// The number before a word of `test result: ok. 12 passed; 0 failed; 0 ignored; finished in 0.10s`.
+fn count(result: &str, what: &str) -> u64 {
+    let words: Vec<&str> = result.split([' ', ';']).collect();
+    let at = words.iter().position(|word| *word == what);
+    at.and_then(|at| words.get(at.checked_sub(1)?)?.parse().ok()).unwrap_or_default()
+}
+
+#[derive(Clone, Copy)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// Runs a command, shows what it says on one of its streams and returns it, line by line.
+fn tee(command: &mut Command, stream: Stream) -> anyhow::Result<Vec<String>> {
+    let line = line(command);
+    eprintln!("\n$ {line}");
+    let mut child = match stream {
+        Stream::Stdout => command.stdout(Stdio::piped()).spawn(),
+        Stream::Stderr => command.stderr(Stdio::piped()).spawn(),
+    }
+    .with_context(|| format!("cannot start: {line}"))?;
+    let mut lines = Vec::new();
+    let mut show = |reader: &mut dyn BufRead| -> anyhow::Result<()> {
+        for line in reader.lines() {
+            let line = line?;
+            eprintln!("{line}");
+            lines.push(line);
+        }
+        Ok(())
+    };
+    if let Some(output) = child.stdout.take() {
+        show(&mut BufReader::new(output))?;
+    }
+    if let Some(output) = child.stderr.take() {
+        show(&mut BufReader::new(output))?;
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("failed ({status}): {line}");
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn results_of_cargo_test_are_counted() {
+        let result =
+            "test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.10s";
+        assert_eq!((count(result, "passed"), count(result, "ignored")), (12, 3));
+    }
 }

@@ -1,30 +1,21 @@
 //! Developer commands, in Rust so that they run wherever the project builds: `cargo xtask --help`.
 
-mod bench;
-mod browser;
 mod ci;
-mod generate;
-mod inputs;
-mod measure;
+mod licenses;
 mod process;
-mod tables;
-mod tui;
-mod wasm;
+mod setup;
+mod steps;
 mod web;
-mod window;
 
-use std::alloc::System;
-use std::path::PathBuf;
+use std::ffi::OsString;
 
-use cap::Cap;
 use clap::{Parser, Subcommand};
 
-/// Counts what is allocated, for the memory column of the benchmarks.
-#[global_allocator]
-static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
+use web::Page;
 
 /// Developer commands.
 #[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -32,30 +23,36 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything that must hold before a change lands: format, lints, tests, docs, portability
+    /// Install what the checks need: the wasm32 target, browsers, a virtual screen, DuckDB and polars
+    Setup,
+    /// Everything that must hold before a change lands: format, lints, licenses, docs, tests
     Ci,
-    /// Check that the crates below the surfaces build for the browser
-    Wasm,
-    /// Open the real window on a virtual screen and look at what it draws
-    Window,
     /// Build the viewer as a static site in dist/web
     Web {
         /// Keep the names of functions, for a browser's profiler
         #[arg(long)]
         names: bool,
     },
-    /// Drive the page, a report and `serve` in a real Chromium (Debian: chromium)
-    Browser,
-    /// Check that exported tables open in DuckDB and polars and give the same numbers
-    Tables,
+    /// Check that the crates below the surfaces build for the browser
+    Wasm,
+    /// Check the licenses of all dependencies, and that each is there once
+    Licenses,
+    /// Write THIRD-PARTY.md: the licenses of what ships
+    Notices,
+    /// Write the pictures of docs/screenshots anew
+    Screenshots,
+    /// Measure speed and memory against a baseline in the same run; `bench --help` lists what
+    #[command(disable_help_flag = true)]
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Write synthetic snapshots of any size, one per rank
-    Gen(generate::GenArgs),
-    /// Measure speed and memory against a baseline in the same run
-    #[command(subcommand)]
-    Bench(bench::BenchCommand),
-    /// One measurement in a process of its own (used by `bench`)
-    #[command(hide = true)]
-    Measure { stage: measure::Stage, file: PathBuf, runs: u32 },
+    #[command(disable_help_flag = true)]
+    Gen {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Run the fuzz target for a while (needs a nightly toolchain and cargo-fuzz)
     Fuzz {
         /// How long
@@ -66,15 +63,19 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
+        Command::Setup => setup::setup(),
         Command::Ci => ci::run(),
-        Command::Wasm => wasm::check(),
-        Command::Window => process::build().and_then(|()| window::check()),
-        Command::Web { names } => web::build(names),
-        Command::Browser => browser::check(),
-        Command::Tables => process::build().and_then(|()| tables::check()),
-        Command::Gen(args) => generate::run(&args),
-        Command::Bench(bench) => bench::run(&bench),
-        Command::Measure { stage, file, runs } => measure::run(stage, &file, runs),
+        Command::Web { names: false } => web::build(Page::Small),
+        Command::Web { names: true } => web::build(Page::Named),
+        Command::Wasm => web::check(),
+        Command::Licenses => licenses::check(),
+        Command::Notices => licenses::write(),
+        Command::Screenshots => screenshots(),
+        Command::Bench { args } => bench(&args),
+        Command::Gen { mut args } => {
+            args.insert(0, "gen".into());
+            bench(&args)
+        }
         Command::Fuzz { seconds } => {
             process::run(process::cargo(&["+nightly", "fuzz", "run", "read", "--"]).args([
                 format!("-max_total_time={seconds}"),
@@ -84,4 +85,16 @@ fn main() -> anyhow::Result<()> {
             ]))
         }
     }
+}
+
+/// Benchmarks are a program of their own, optimised; paths stay relative to where this was called.
+fn bench(args: &[OsString]) -> anyhow::Result<()> {
+    let here = std::env::current_dir()?;
+    let build = ["run", "--release", "--quiet", "--locked", "--package", "vramscope-bench", "--"];
+    process::run(process::cargo(&build).args(args).current_dir(here))
+}
+
+fn screenshots() -> anyhow::Result<()> {
+    let build = ["test", "--locked", "--package", "vramscope-viewer", "--lib", "--features", "screenshots"];
+    process::run(process::cargo(&build).args(["--", "screenshots"]))
 }

@@ -19,20 +19,15 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// The program as the tests have it.
-pub(crate) fn binary() -> PathBuf {
-    root().join("target/debug/vramscope")
-}
-
-/// Builds [`binary`].
-pub(crate) fn build() -> anyhow::Result<()> {
-    run(&mut cargo(&["build", "--locked", "--package", "vramscope"]))
+/// What would be typed.
+pub(crate) fn line(command: &Command) -> String {
+    let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    format!("{} {}", command.get_program().to_string_lossy(), args.join(" "))
 }
 
 /// Runs a command and fails if it does.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
-    let line: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let line = format!("{} {}", command.get_program().to_string_lossy(), line.join(" "));
+    let line = line(command);
     eprintln!("\n$ {line}");
     let status = command.status().with_context(|| format!("cannot start: {line}"))?;
     if !status.success() {
@@ -44,19 +39,4 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
 /// Whether a command runs and succeeds; its output is not shown.
 pub(crate) fn works(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
-}
-
-/// Whether Debian packages are installed.
-fn debian_has(packages: &[&str]) -> bool {
-    packages.iter().all(|package| works(Command::new("dpkg").args(["--status", package])))
-}
-
-/// Installs those Debian packages that are missing.
-pub(crate) fn need(packages: &[&str]) -> anyhow::Result<()> {
-    if debian_has(packages) {
-        return Ok(());
-    }
-    run(Command::new("apt-get").args(["update", "--quiet"]))?;
-    let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
-    run(Command::new("apt-get").args(install).args(packages))
 }

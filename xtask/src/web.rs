@@ -5,65 +5,82 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use wasm_bindgen_cli_support::Bindgen;
 
-use crate::process::{root, run};
-use crate::wasm::cargo_for_wasm;
+use crate::process::{cargo, root, run};
+
+/// What browsers run.
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+
+const PORTABLE: [&str; 5] =
+    ["vramscope-pickle", "vramscope-snapshot", "vramscope-analysis", "vramscope-engine", "vramscope-viewer"];
 
 /// What a visitor may have to download.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Where the site is.
-pub(crate) fn folder() -> PathBuf {
-    root().join("dist/web")
+/// Checks that the portable crates compile for a browser.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let mut command = cargo(&["check", "--locked", "--target", TARGET]);
+    for package in PORTABLE {
+        command.args(["--package", package]);
+    }
+    run(&mut command)
 }
 
-/// Builds the site, with the names of functions if a profiler is to show them.
-pub(crate) fn build(names: bool) -> anyhow::Result<()> {
-    let mut command = cargo_for_wasm("rustc")?;
-    command.args(["--package", "vramscope-viewer", "--lib", "--crate-type", "cdylib", "--profile", "web"]);
-    run(&mut command)?;
-    let built = ["target", "target/wasm"]
-        .map(|target| root().join(target).join("wasm32-unknown-unknown/web/vramscope_viewer.wasm"));
-    let built = built.iter().filter(|path| path.exists()).max_by_key(|path| modified(path));
-    let built = built.context("cargo has built no module")?;
+/// How the page is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    /// As it is handed out: small.
+    Small,
+    /// The same, with the names of functions for a profiler.
+    Named,
+    /// As the gate tries it: in little time.
+    Quick,
+}
+
+/// Builds the site.
+pub(crate) fn build(page: Page) -> anyhow::Result<()> {
+    let profile = if page == Page::Quick { "web-quick" } else { "web" };
+    let what = ["--package", "vramscope-viewer", "--lib", "--crate-type", "cdylib", "--profile", profile];
+    run(cargo(&["rustc", "--locked", "--target", TARGET]).args(what).args(["--target-dir", "target"]))?;
+    let built = root().join("target").join(TARGET).join(profile).join("vramscope_viewer.wasm");
 
     let bound = tempfile::tempdir()?;
     Bindgen::new()
-        .input_path(built)
+        .input_path(&built)
         .no_modules(true)?
         .typescript(false)
-        .remove_name_section(!names)
+        .remove_name_section(page != Page::Named)
         .remove_producers_section(true)
         .generate(bound.path())?;
     let module = fs::read(bound.path().join("vramscope_viewer_bg.wasm"))?;
     let glue = fs::read_to_string(bound.path().join("vramscope_viewer.js"))?;
 
     let source = |name: &str| fs::read_to_string(root().join("crates/viewer/web").join(name));
-    let page = put(&source("index.html")?, "/*glue*/", &glue)?;
-    let page = put(&page, "/*worker*/", &source("worker.js")?)?;
-    let page = put(&page, "/*page*/", &source("page.js")?)?;
+    let html = put(&source("index.html")?, "/*glue*/", &glue)?;
+    let html = put(&html, "/*worker*/", &source("worker.js")?)?;
+    let html = put(&html, "/*page*/", &source("page.js")?)?;
 
-    let folder = folder();
+    let folder = root().join("dist/web");
     fs::create_dir_all(&folder)?;
     let packed = pack(&module)?;
-    write(&folder.join("index.html"), page.as_bytes())?;
+    write(&folder.join("index.html"), html.as_bytes())?;
     write(&folder.join("vramscope.wasm.gz"), &packed)?;
-    let download = (packed.len() + pack(page.as_bytes())?.len()) as u64;
+    let download = (packed.len() + pack(html.as_bytes())?.len()) as u64;
     eprintln!(
         "{}: module {} bytes, {} packed; page {} bytes; {download} to download",
         folder.display(),
         module.len(),
         packed.len(),
-        page.len(),
+        html.len(),
     );
     ensure!(
-        download <= MOST_BYTES,
+        page == Page::Quick || download <= MOST_BYTES,
         "the site is too large: {download} bytes to download, {MOST_BYTES} at most"
     );
     Ok(())
@@ -75,10 +92,6 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         return Ok(());
     }
     Ok(fs::write(path, bytes)?)
-}
-
-fn modified(path: &Path) -> Option<std::time::SystemTime> {
-    path.metadata().and_then(|metadata| metadata.modified()).ok()
 }
 
 fn put(page: &str, mark: &str, script: &str) -> anyhow::Result<String> {

@@ -14,8 +14,6 @@ mod fragmentation;
 mod help;
 mod insights;
 mod many;
-#[cfg(target_os = "linux")]
-mod memory;
 mod output;
 mod overlap;
 mod phases;
@@ -46,9 +44,8 @@ use vramscope_files::WriteError;
 
 use args::{Args, Command};
 
-#[cfg(target_os = "linux")]
 #[global_allocator]
-static MEMORY: memory::Memory = memory::Memory;
+static MEMORY: vramscope_memory::Memory = vramscope_memory::Memory;
 
 /// What a command ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 fn main() -> ExitCode {

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 use vramscope_analysis::capacity;
-use vramscope_analysis::shapes::{Dims, Shapes};
 
 use crate::args::CacheArgs;
 use crate::serve::{self, ServeArgs};
@@ -21,6 +20,7 @@ use crate::text;
 #[command(after_help = "Examples:
   vramscope view snapshot.pickle
   vramscope view run/ --gpu H100             # all ranks of a folder, with a line at the device's capacity")]
+#[cfg_attr(not(feature = "window"), expect(dead_code, reason = "only the window looks at all of them"))]
 pub(crate) struct ViewArgs {
     /// Files, or folders of ranks
     pub(crate) paths: Vec<PathBuf>,
@@ -44,6 +44,21 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
         let serve = ServeArgs { paths: args.paths.clone(), port: 0, cache: args.cache.clone() };
         return serve::run(&serve, out);
     }
+    open(args)
+}
+
+#[cfg(not(feature = "window"))]
+fn open(_: &ViewArgs) -> anyhow::Result<ExitCode> {
+    anyhow::bail!(
+        "this vramscope was built without the window: `vramscope serve PATH` shows the same in a browser, and \
+         `cargo install --path crates/cli` builds it with the window"
+    )
+}
+
+#[cfg(feature = "window")]
+fn open(args: &ViewArgs) -> anyhow::Result<ExitCode> {
+    use vramscope_analysis::shapes::{Dims, Shapes};
+
     let dims = args.model.dims()?;
     vramscope_viewer::run(vramscope_viewer::Options {
         paths: args.paths.clone(),
@@ -51,7 +66,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
         capacity: args.gpu,
         shapes: (dims != Dims::default()).then(|| Shapes::new(&dims)),
         // A picture must not depend on what was looked at before.
-        config: if args.screenshot.is_some() { None } else { config() },
+        config: if args.screenshot.is_some() { None } else { vramscope_files::config_folder() },
         screenshot: args.screenshot.clone(),
     })?;
     Ok(ExitCode::SUCCESS)
@@ -61,11 +76,4 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
 fn has_display() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     !cfg!(all(unix, not(target_os = "macos"))) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
-}
-
-/// `$XDG_CONFIG_HOME/vramscope`, or `~/.config/vramscope`.
-fn config() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
-    Some(base.join("vramscope"))
 }

@@ -9,11 +9,14 @@
 
 mod answers;
 mod cells;
+pub mod color;
 mod details;
 mod device;
 mod lifetimes;
 mod map;
+mod news;
 mod overview;
+pub mod paint;
 mod protocol;
 mod queue;
 mod rows;
@@ -24,6 +27,7 @@ mod tree;
 mod wire;
 
 pub use answers::*;
+pub use news::News;
 pub use overview::rank_insights;
 pub use protocol::*;
 pub use queue::{Ask, Queue};

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Snapshot, ipc};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use crate::folders::cache_folder;
 use crate::regular::{Links, open_regular, read_regular};
 
 /// Smaller files are read as fast as a cache entry would be.
@@ -122,12 +123,7 @@ impl Fingerprint {
 impl Cache {
     /// The user's cache: `$XDG_CACHE_HOME/vramscope`, or `~/.cache/vramscope`.
     pub fn of_user() -> Option<Self> {
-        let absolute =
-            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let folder = absolute("XDG_CACHE_HOME")
-            .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-            .or_else(|| absolute("LOCALAPPDATA"))?;
-        Some(Self::in_folder(folder.join("vramscope")))
+        cache_folder().map(Self::in_folder)
     }
 
     /// A cache in a folder, which is made when something is stored.

@@ -8,6 +8,7 @@
 mod cache;
 mod fetch;
 mod find;
+mod folders;
 mod json;
 mod open;
 mod profile;
@@ -17,6 +18,7 @@ mod write;
 
 pub use cache::Cache;
 pub use find::{Input, find};
+pub use folders::config_folder;
 pub use json::{escape_json, json};
 pub use open::{OpenError, Opened, Progress, open, open_bytes, open_each};
 pub use regular::{Links, read_regular};

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use egui::Ui;
 use serde::{Deserialize, Serialize};
-use vramscope_engine::{Axis, Bytes, Request, Response, Source, Summary};
+use vramscope_engine::{Axis, Bytes, News, Request, Response, Source, Summary};
 
 use crate::color::{ColorBy, Coloring};
-use crate::desk::{Desk, Host, News, Slot};
+use crate::desk::{Desk, Host, Slot};
 use crate::devices::Device;
 use crate::remember::Memory;
 use crate::theme::{self, Palette};
@@ -174,7 +174,7 @@ impl App {
 
     /// What colors depend on now, with the stacks that fit the search.
     pub(crate) fn coloring<'a>(&self, found: Option<&'a [u32]>, events: u32) -> Coloring<'a> {
-        Coloring { by: self.settings.color, palette: self.palette(), events, found }
+        Coloring { by: self.settings.color, ground: self.palette().behind(), events, found }
     }
 
     /// One frame.

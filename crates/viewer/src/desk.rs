@@ -6,8 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use vramscope_engine::{Request, Response, Source};
+use vramscope_engine::{News, Request, Response, Source};
 
 /// The place that an answer goes to. A new question for a place makes the old one void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,36 +73,6 @@ impl Slot {
             _ => 2,
         }
     }
-}
-
-/// What happened outside the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum News {
-    /// Reading goes on.
-    Reading {
-        /// Which file.
-        name: String,
-        /// Bytes read.
-        done: u64,
-        /// Bytes in all.
-        total: u64,
-    },
-    /// A file is open.
-    Opened {
-        /// Which file.
-        name: String,
-        /// Its devices.
-        sources: Vec<Source>,
-    },
-    /// A file could not be opened.
-    Failed {
-        /// Which file.
-        name: String,
-        /// Why, in a sentence.
-        message: String,
-    },
-    /// Nothing more is being read.
-    Idle,
 }
 
 /// What the window needs of the place that it runs in.

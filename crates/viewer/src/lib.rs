@@ -13,8 +13,6 @@ mod link;
 #[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
 mod native;
 mod picture;
-#[cfg(not(target_arch = "wasm32"))]
-mod poster;
 mod remember;
 mod save;
 mod select;
@@ -33,10 +31,8 @@ mod web;
 const DEMO: &[u8] = include_bytes!("../../../testdata/recordings/oom.pickle.xz");
 
 pub use app::App;
-pub use desk::{Host, News, Slot};
+pub use desk::{Host, Slot};
 #[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
-pub use native::{NoWindow, Options, app, ready, run};
-#[cfg(not(target_arch = "wasm32"))]
-pub use poster::{paint, poster};
+pub use native::{NoWindow, Options, app, run};
 #[cfg(not(target_arch = "wasm32"))]
 pub use threads::Threads;

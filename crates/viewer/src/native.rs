@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use vramscope_analysis::shapes::Shapes;
-use vramscope_engine::{OpenFile, Request, Response, Source};
+use vramscope_engine::{News, OpenFile, Request, Response, Source};
 use vramscope_files::{
     Cache, Existing, Input, Links, OpenError, Opened, Progress, WriteError, find, open, open_bytes,
     read_regular, remove_unfinished_on_signals, write, write_new,
 };
 
-use crate::desk::{Host, News, Slot};
+use crate::desk::{Host, Slot};
 use crate::threads::Threads;
 use crate::{App, DEMO, save};
 
@@ -255,7 +255,7 @@ fn read_one(
 }
 
 /// An opened file as the engine takes it.
-pub fn ready(opened: Opened) -> OpenFile {
+pub(crate) fn ready(opened: Opened) -> OpenFile {
     let name = opened.path.display().to_string();
     let rank = opened.name.rank_text();
     OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)

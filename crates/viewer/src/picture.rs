@@ -4,13 +4,9 @@
 //! columns of the picture, and the corners of the rectangle put it upright.
 
 use egui::{Color32, ColorImage, Mesh, Painter, Pos2, Rect, TextureHandle, TextureOptions, pos2};
-use vramscope_engine::Tile;
+use vramscope_engine::{Tile, paint};
 
-use crate::color::Coloring;
-use crate::theme::blend;
-
-/// Bands at least so high get a line between them.
-const LINED: usize = 5;
+use crate::color::{Coloring, rgb};
 
 /// A picture that is ready to be drawn.
 #[derive(Default)]
@@ -35,7 +31,8 @@ impl Painted {
             return;
         }
         self.made_of = Some((version, colors));
-        let image = image(tile, coloring);
+        let pixels = paint::pixels(tile, coloring, |color| color.map_or(Color32::TRANSPARENT, rgb));
+        let image = ColorImage::new([tile.height as usize, tile.shown.len()], pixels);
         match &mut self.texture {
             Some(texture) => texture.set(image, TextureOptions::NEAREST),
             None => self.texture = Some(ctx.load_texture(name, image, TextureOptions::NEAREST)),
@@ -60,50 +57,4 @@ impl Painted {
         mesh.indices.extend([0, 1, 2, 2, 1, 3]);
         painter.add(mesh);
     }
-}
-
-/// The colors of a tile, column by column.
-pub(crate) fn image(tile: &Tile, coloring: &Coloring<'_>) -> ColorImage {
-    let palette = &coloring.palette;
-    let colors: Vec<Color32> = [Color32::TRANSPARENT, palette.hole]
-        .into_iter()
-        .chain(tile.owners.iter().map(|owner| coloring.of(owner)))
-        .collect();
-    let edge = if palette.dark { Color32::BLACK } else { Color32::WHITE };
-    let edges: Vec<Color32> = colors.iter().map(|&color| blend(color, edge, 0.22)).collect();
-    let stripe = |&color: &Color32| {
-        let idle = color == palette.hole;
-        blend(color, if idle { palette.dim } else { palette.ground }, if idle { 0.35 } else { 0.45 })
-    };
-    let stripes: Vec<Color32> = colors.iter().map(stripe).collect();
-    let height = tile.height as usize;
-    let mut pixels = Vec::with_capacity(tile.cells.len());
-    for (x, column) in tile.cells.chunks(height).enumerate() {
-        for run in column.chunk_by(|a, b| a == b) {
-            let Some(&cell) = run.first() else { continue };
-            let at = cell as usize;
-            let color = colors.get(at).copied().unwrap_or_default();
-            let start = pixels.len();
-            pixels.resize(start + run.len(), color);
-            let Some(owner) = cell.checked_sub(Tile::FIRST_OWNER).and_then(|n| tile.owners.get(n as usize))
-            else {
-                continue;
-            };
-            if owner.awaiting || owner.idle {
-                let from = start - x * height;
-                for (n, pixel) in pixels[start..].iter_mut().enumerate() {
-                    if (x + from + n) % 6 < 2 {
-                        *pixel = stripes[at];
-                    }
-                }
-            }
-            if run.len() >= LINED
-                && let Some(last) = pixels.last_mut()
-            {
-                *last = edges[at];
-            }
-        }
-    }
-    pixels.resize(height * tile.shown.len(), Color32::TRANSPARENT);
-    ColorImage::new([height, tile.shown.len()], pixels)
 }

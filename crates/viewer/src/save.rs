@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use vramscope_engine::{
-    AllocationRow, DiffTreeNode, Insight, Label, LifetimeRow, Request, Response, StackRow, TreeNode,
+    AllocationRow, DiffTreeNode, Insight, Label, LifetimeRow, Request, Response, StackRow, TreeNode, paint,
 };
 use vramscope_format::{Formulas, csv};
 
@@ -67,18 +67,8 @@ impl App {
 
 /// An image as a PNG file.
 pub(crate) fn png(image: &egui::ColorImage) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, image.size[0] as u32, image.size[1] as u32);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::High);
-    encoder.set_filter(png::Filter::Adaptive);
-    let pixels: Vec<u8> = image.pixels.iter().flat_map(|pixel| [pixel.r(), pixel.g(), pixel.b()]).collect();
-    // Writing to memory does not fail.
-    if let Ok(mut writer) = encoder.write_header() {
-        let _ = writer.write_image_data(&pixels);
-    }
-    bytes
+    let pixels: Vec<_> = image.pixels.iter().map(|pixel| [pixel.r(), pixel.g(), pixel.b()]).collect();
+    paint::png(image.size.map(|side| side as u32), &pixels)
 }
 
 /// Rows that are asked for at once.

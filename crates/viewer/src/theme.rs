@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use egui::epaint::text::{FontData, FontDefinitions, FontFamily};
 use egui::{Color32, CornerRadius, FontId, Margin, Stroke, Style, TextStyle, Theme, Vec2, Visuals};
+use vramscope_engine::color::{self, Ground};
+
+use crate::color::rgb;
 
 /// The roles that colors have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,37 +32,42 @@ pub(crate) struct Palette {
 
 const DARK: Palette = Palette {
     dark: true,
-    ground: Color32::from_rgb(0x0d, 0x11, 0x15),
+    ground: rgb(Ground::DARK.ground),
     panel: Color32::from_rgb(0x15, 0x1a, 0x20),
     raised: Color32::from_rgb(0x1d, 0x23, 0x2b),
     line: Color32::from_rgb(0x26, 0x2d, 0x36),
     text: Color32::from_rgb(0xd5, 0xdb, 0xe3),
-    dim: Color32::from_rgb(0x8a, 0x94, 0xa3),
+    dim: rgb(Ground::DARK.dim),
     accent: Color32::from_rgb(0x4c, 0xb5, 0xf5),
     select: Color32::from_rgb(0xff, 0xb4, 0x54),
     danger: Color32::from_rgb(0xff, 0x6b, 0x6b),
     fine: Color32::from_rgb(0x7c, 0xc7, 0x7f),
-    hole: Color32::from_rgb(0x23, 0x29, 0x31),
+    hole: rgb(Ground::DARK.hole),
 };
 
 const LIGHT: Palette = Palette {
     dark: false,
-    ground: Color32::from_rgb(0xff, 0xff, 0xff),
+    ground: rgb(Ground::LIGHT.ground),
     panel: Color32::from_rgb(0xfb, 0xfb, 0xfa),
     raised: Color32::from_rgb(0xf1, 0xf1, 0xef),
     line: Color32::from_rgb(0xdd, 0xdd, 0xd9),
     text: Color32::from_rgb(0x22, 0x28, 0x30),
-    dim: Color32::from_rgb(0x60, 0x69, 0x75),
+    dim: rgb(Ground::LIGHT.dim),
     accent: Color32::from_rgb(0x0b, 0x72, 0xb8),
     select: Color32::from_rgb(0xc4, 0x62, 0x00),
     danger: Color32::from_rgb(0xc6, 0x2f, 0x2f),
     fine: Color32::from_rgb(0x2e, 0x7d, 0x32),
-    hole: Color32::from_rgb(0xe9, 0xe9, 0xe6),
+    hole: rgb(Ground::LIGHT.hole),
 };
 
 impl Palette {
     pub(crate) fn new(dark: bool) -> Self {
         if dark { DARK } else { LIGHT }
+    }
+
+    /// What pictures are drawn on.
+    pub(crate) fn behind(&self) -> Ground {
+        if self.dark { Ground::DARK } else { Ground::LIGHT }
     }
 
     pub(crate) fn hairline(&self) -> Stroke {
@@ -200,6 +208,6 @@ fn visuals(palette: &Palette) -> Visuals {
 
 /// A color between two.
 pub(crate) fn blend(a: Color32, b: Color32, share: f32) -> Color32 {
-    let mix = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * share).round() as u8;
-    Color32::from_rgb(mix(a.r(), b.r()), mix(a.g(), b.g()), mix(a.b(), b.b()))
+    let plain = |color: Color32| [color.r(), color.g(), color.b()];
+    rgb(color::blend(plain(a), plain(b), share))
 }

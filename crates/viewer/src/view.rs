@@ -29,26 +29,19 @@ impl Limits {
     pub(crate) fn new(summary: &Summary, axis: Axis, capacity: Option<u64>) -> Self {
         let most = summary.peaks.iter().map(|(bytes, _)| *bytes).max().unwrap_or_default().max(1) as f64;
         let most = most.max(capacity.unwrap_or_default() as f64);
-        match axis {
-            Axis::Events => {
-                Self { x: f64::from(summary.events) + 1.0, y: most * 1.08, least_x: LEAST_EVENTS }
-            }
-            Axis::Time => {
-                let span = summary.time.map_or(1, |(_, span)| span.max(1));
-                Self { x: span as f64, y: most * 1.08, least_x: LEAST_MICROS }
-            }
-        }
+        let least_x = match axis {
+            Axis::Events => LEAST_EVENTS,
+            Axis::Time => LEAST_MICROS,
+        };
+        Self { x: summary.length(axis), y: most * 1.08, least_x }
     }
 }
 
 impl View {
-    /// Everything: the whole run, up to the peak and to what is held, if that is not far above.
+    /// Everything.
     pub(crate) fn whole(summary: &Summary, axis: Axis, bytes: Bytes) -> Self {
-        let peak = |bytes: Bytes| summary.peaks[bytes as usize].0.max(1) as f64;
-        let (stacked, held) = (peak(bytes), peak(Bytes::Reserved));
-        let top = if held < stacked * 2.5 { held.max(stacked) } else { stacked };
-        let limits = Limits::new(summary, axis, None);
-        Self { axis, x: (0.0, limits.x), y: (0.0, top * 1.10) }
+        let [x, y] = summary.whole(axis, bytes);
+        Self { axis, x, y }
     }
 
     /// The same view within its limits.

@@ -12,13 +12,13 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use vramscope_engine::{Bytes, Request, Response, Session, Source};
+use vramscope_engine::{Bytes, Request, Response, Session, Source, paint};
 use vramscope_format::{bytes as bytes_text, html};
 use vramscope_snapshot::ipc;
 
 use crate::args::{CacheArgs, FileArgs, FilterArgs};
 use crate::site::Site;
-use crate::{many, output, summary, text};
+use crate::{many, output, serve, summary, text};
 
 /// One HTML file with everything in it: viewer, data, summary, picture
 ///
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         let name = opened.path.display().to_string();
         let (bytes, rank, role) = (opened.bytes, opened.name.rank_text(), opened.name.role.clone());
         let mut session = Session::default();
-        let sources = session.add(vramscope_viewer::ready(opened.again()));
+        let sources = session.add(serve::for_session(opened.again()));
         let picture = |of: Source| {
             let Some(Response::Summary(shown)) = session.answer(&Request::Summary(of), &|| true) else {
                 return None;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             let (peak, events) = (bytes_text(shown.peaks[0].0), text::plural(shown.events, "event"));
             let which = shown.name_of(Bytes::Requested);
             let caption = format!("{} · {which} bytes over {events}, {peak} at most", shown.device);
-            Some((vramscope_viewer::poster(&session, of, PICTURE)?, caption))
+            Some((paint::poster(&session, of, PICTURE)?, caption))
         };
         let pictures = sources.into_iter().filter_map(picture).collect();
         let summary = summary::File::new(opened, filter)?;

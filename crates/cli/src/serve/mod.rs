@@ -17,9 +17,8 @@ use std::thread;
 
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
-use vramscope_engine::Session;
-use vramscope_files::{Cache, Input, OpenError, Progress, find, open};
-use vramscope_viewer::News;
+use vramscope_engine::{News, OpenFile, Session};
+use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open};
 
 use crate::args::CacheArgs;
 use crate::site::Site;
@@ -138,8 +137,8 @@ fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared) {
         let progress = Reading { shared, name, done: AtomicU64::new(0), total: total(input) };
         let news = match open(input, cache, &progress) {
             Ok(opened) => {
-                let file = vramscope_viewer::ready(opened);
-                let sources = shared.session.write().unwrap_or_else(PoisonError::into_inner).add(file);
+                let mut session = shared.session.write().unwrap_or_else(PoisonError::into_inner);
+                let sources = session.add(for_session(opened));
                 News::Opened { name: name.clone(), sources }
             }
             Err(error) if !input.named && error.is_another_kind() => {
@@ -151,6 +150,13 @@ fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared) {
         shared.tell(name, news);
     }
     shared.tell("", News::Idle);
+}
+
+/// An opened file as a session takes it.
+pub(crate) fn for_session(opened: Opened) -> OpenFile {
+    let name = opened.path.display().to_string();
+    let rank = opened.name.rank_text();
+    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
 }
 
 /// What nobody can guess.

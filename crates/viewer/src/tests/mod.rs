@@ -4,6 +4,8 @@
 mod kept;
 mod pictures;
 mod profiles;
+#[cfg(feature = "screenshots")]
+mod screenshots;
 mod soft;
 mod views;
 
@@ -14,10 +16,10 @@ use std::sync::{Arc, Mutex};
 use egui::{Pos2, Rect, pos2};
 use egui_kittest::Harness;
 use vramscope_analysis::Replay;
-use vramscope_engine::{OpenFile, Request, Response, Session};
+use vramscope_engine::{News, OpenFile, Request, Response, Session};
 use vramscope_snapshot::Reader;
 
-use crate::{App, Host, News, Slot};
+use crate::{App, Host, Slot};
 use soft::Soft;
 
 /// A host that answers at once, so that a test never waits.
@@ -73,7 +75,7 @@ impl Direct {
         let (inputs, errors) = vramscope_files::find(&[root().join("testdata").join(path)]);
         assert!(errors.is_empty());
         for input in &inputs {
-            host.add_file(path, crate::ready(vramscope_files::open(input, None, &()).unwrap()));
+            host.add_file(path, crate::native::ready(vramscope_files::open(input, None, &()).unwrap()));
         }
         host
     }

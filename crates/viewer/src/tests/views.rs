@@ -197,8 +197,10 @@ fn without_a_file_it_says_what_to_do() {
 #[test]
 fn a_file_that_cannot_be_read_is_named_with_the_reason() {
     let mut host = super::Direct::default();
-    host.news
-        .push(crate::News::Failed { name: "broken.pickle".into(), message: "damaged at byte 17".into() });
+    host.news.push(vramscope_engine::News::Failed {
+        name: "broken.pickle".into(),
+        message: "damaged at byte 17".into(),
+    });
     let harness = open(host);
     assert!(harness.query_by_label("damaged at byte 17").is_some());
 }

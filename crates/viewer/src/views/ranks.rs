@@ -160,7 +160,7 @@ fn legend(app: &mut App, ui: &mut Ui) {
     if app.settings.color != ColorBy::Stack {
         let coloring = app.coloring(None, summary.events);
         for (color, name) in coloring.legend(&summary) {
-            chip(ui, color, &name, "", &palette, false);
+            chip(ui, color::rgb(color), &name, "", &palette, false);
         }
         return;
     }

@@ -165,7 +165,7 @@ fn draw_block(
     coloring: &crate::color::Coloring<'_>,
 ) {
     let palette = app.palette();
-    let color = coloring.of(&block.owner);
+    let color = crate::color::rgb(coloring.of(&block.owner));
     painter.rect_filled(
         rect,
         0.0,

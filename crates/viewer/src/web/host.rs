@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use vramscope_engine::{Ask, DiffTree, Queue, Request, Response, Source, Tree, Weigh, decode, encode};
+use vramscope_engine::{Ask, DiffTree, News, Queue, Request, Response, Source, Tree, Weigh, decode, encode};
 
 use super::INBOX;
 use crate::DEMO;
-use crate::desk::{Host, News, Slot};
+use crate::desk::{Host, Slot};
 
 /// Questions that a server gets at once: it has threads, and a line has a delay.
 const SERVER_QUESTIONS: u32 = 4;

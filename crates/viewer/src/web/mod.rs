@@ -12,10 +12,10 @@ mod worker;
 use std::cell::RefCell;
 
 use serde::Serialize;
-use vramscope_engine::decode;
+use vramscope_engine::{News, decode};
 use wasm_bindgen::prelude::*;
 
-use crate::{App, News, Slot};
+use crate::{App, Slot};
 
 #[wasm_bindgen(js_namespace = vramscope)]
 extern "C" {

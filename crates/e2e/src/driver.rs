@@ -1,0 +1,52 @@
+//! What every browser can do for a test.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use serde_json::Value;
+
+/// A machine with neighbours can be slow.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A browser with one page.
+pub trait Browser {
+    /// Goes to an address.
+    fn open(&mut self, url: &str) -> anyhow::Result<()>;
+
+    /// The value of an expression.
+    fn value(&mut self, expression: &str) -> anyhow::Result<Value>;
+
+    /// What the page looks like, as a PNG file.
+    fn screenshot(&mut self) -> anyhow::Result<Vec<u8>>;
+
+    /// Errors of the console, and exceptions.
+    fn complaints(&mut self) -> anyhow::Result<Vec<String>>;
+
+    /// What the viewer says that it shows; null before it has started.
+    fn shown(&mut self) -> anyhow::Result<Value> {
+        // Firefox shows tests the page's own objects through a wrapper.
+        let page = "(window.wrappedJSObject ?? window)";
+        let started = "document.body?.classList.contains('started')";
+        let text = self.value(&format!("{started} ? {page}.vramscope.shown() : ''"))?;
+        Ok(serde_json::from_str(text.as_str().unwrap_or_default()).unwrap_or_default())
+    }
+
+    /// Waits until the viewer shows something.
+    fn wait(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> anyhow::Result<Value>
+    where
+        Self: Sized,
+    {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let shown = self.shown()?;
+            if is_so(&shown) {
+                return Ok(shown);
+            }
+            if Instant::now() > until {
+                bail!("{what} did not come; shown: {shown}; complaints: {:?}", self.complaints()?);
+            }
+            thread::sleep(Duration::from_millis(30));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A report, from a disk.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+use vramscope_e2e::{Browser, Chromium, is_open, number, pixels, root, vramscope};
+
+use crate::{Place, clean, recordings};
+
+/// What `report` takes besides snapshots, each with its devices.
+const OTHER_INPUTS: [(&str, u64); 4] = [
+    ("kineto/t.json.xz", 1),
+    ("kineto/mt.json.gz", 1),
+    ("ascend", 2),
+    ("ascend/actor_update/worker0_4100_20261115064500000_ascend_pt/", 1),
+];
+
+#[test]
+fn a_report_opens_from_a_disk() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let file = place.work.path().join("report.html");
+    write(&place.run, &file)?;
+    let overwrites =
+        vramscope()?.arg("report").arg(&place.run).arg("-o").arg(&file).output()?.status.success();
+    ensure!(!overwrites, "a report takes the place of another one");
+    let url = format!("file://{}", file.display());
+    let mut chromium = Chromium::start()?;
+    chromium.open(&url)?;
+    let shown = chromium.wait("the report", |shown| is_open(shown, 4))?;
+    let picture = place.picture(&mut chromium, "report")?;
+    pixels::bars(&picture, &shown, 4)?;
+    pixels::compare(&picture, &shown, &recordings()?)?;
+    clean(&mut chromium, &url)?;
+
+    // Without script there are the summary and the picture.
+    chromium.call("Emulation.setScriptExecutionDisabled", &json!({ "value": true }))?;
+    chromium.open(&format!("{url}?again"))?;
+    thread::sleep(Duration::from_secs(1));
+    place.picture(&mut chromium, "report-without-script")?;
+    let text = chromium.value("document.getElementById('summary').innerText")?;
+    let text = text.as_str().unwrap_or_default();
+    ensure!(text.contains("rank10_memory_snapshot.pickle") && text.contains("peak"), "no summary: {text}");
+    let pictures = "[...document.images].filter((image) => image.offsetHeight > 200 && image.naturalWidth > 1000).length";
+    ensure!(chromium.value(pictures)? == 4, "not every rank has its picture");
+
+    let mut chromium = Chromium::start()?;
+    for (input, devices) in OTHER_INPUTS {
+        let name = input.replace(['/', '.'], "-");
+        let file = place.work.path().join(format!("{name}.html"));
+        write(&root().join("testdata/inputs").join(input), &file)?;
+        chromium.open(&format!("file://{}", file.display()))?;
+        let is_it = |shown: &Value| is_open(shown, devices) && number(shown, "/peak") > 0.0;
+        chromium.wait(input, is_it)?;
+        place.picture(&mut chromium, &format!("report-{name}"))?;
+    }
+    clean(&mut chromium, &format!("file://{}", place.work.path().display()))
+}
+
+fn write(input: &Path, file: &Path) -> anyhow::Result<()> {
+    let status = vramscope()?.arg("report").arg(input).arg("-o").arg(file).status()?;
+    ensure!(status.success(), "no report of {}", input.display());
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! What the colors of a picture mean, the same in the window, in a browser and in a report.
+//!
+//! A stack has the hue of the user's own line, the same in every view, rank and run; lightness steps from one
+//! allocation to the next, so that bands separate for any eye. Amounts run along one ramp from dark to light.
+
+use serde::{Deserialize, Serialize};
+use vramscope_analysis::categories::DEFAULT_CATEGORIES;
+use vramscope_format::color;
+
+use crate::{Owner, Summary};
+
+/// Red, green and blue.
+pub type Rgb = [u8; 3];
+
+/// What decides the color of an allocation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ColorBy {
+    /// The user's own line.
+    #[default]
+    Stack,
+    /// Bytes.
+    Size,
+    /// How long it lived.
+    Lifetime,
+    /// What it is for.
+    Category,
+    /// The pool it lies in.
+    Pool,
+    /// The stream it was allocated on.
+    Stream,
+}
+
+impl ColorBy {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Stack, Self::Size, Self::Lifetime, Self::Category, Self::Pool, Self::Stream];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stack => "stack",
+            Self::Size => "size",
+            Self::Lifetime => "lifetime",
+            Self::Category => "category",
+            Self::Pool => "pool",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// An OKLCH color.
+pub fn oklch(lightness: f32, chroma: f32, hue: f32) -> Rgb {
+    color::oklch(lightness.into(), chroma.into(), hue.into())
+}
+
+/// A color between two.
+pub fn blend(a: Rgb, b: Rgb, share: f32) -> Rgb {
+    let mix = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * share).round() as u8;
+    [mix(a[0], b[0]), mix(a[1], b[1]), mix(a[2], b[2])]
+}
+
+const BLACK: Rgb = [0; 3];
+
+/// Eight colors that the common color-blindnesses tell apart.
+const EIGHT: [Rgb; 8] = [
+    [0x56, 0xb4, 0xe9],
+    [0xe6, 0x9f, 0x00],
+    [0x00, 0x9e, 0x73],
+    [0xcc, 0x79, 0xa7],
+    [0xd5, 0x5e, 0x00],
+    [0x3f, 0x7f, 0xc4],
+    [0xd9, 0xcf, 0x3a],
+    [0x9a, 0xa3, 0xae],
+];
+
+/// The color of a line of the program, by its number.
+pub fn of_line(line: u32, step: u32) -> Rgb {
+    if line == 0 {
+        return oklch(0.56 + 0.03 * (step % 3) as f32, 0.01, 250.0);
+    }
+    // The hash is spread once more, so that near texts get far hues.
+    let hash = line.wrapping_mul(0x9e37_79b1);
+    let hue = (hash >> 16) as f32 / 65_536.0 * 360.0;
+    let chroma = 0.10 + 0.04 * ((hash >> 8 & 0xff) as f32 / 255.0);
+    oklch(0.63 + 0.045 * (step % 3) as f32, chroma, hue)
+}
+
+/// From dark blue over green to yellow, for 0 to 1.
+fn ramp(share: f32) -> Rgb {
+    const STOPS: [(f32, f32, f32); 5] = [
+        (0.34, 0.10, 300.0),
+        (0.47, 0.10, 262.0),
+        (0.60, 0.10, 190.0),
+        (0.74, 0.15, 145.0),
+        (0.90, 0.17, 104.0),
+    ];
+    let at = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f32;
+    let below = (at as usize).min(STOPS.len() - 2);
+    let part = at - below as f32;
+    let (a, b) = (STOPS[below], STOPS[below + 1]);
+    let mix = |a: f32, b: f32| a + (b - a) * part;
+    oklch(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2))
+}
+
+/// Bytes on the ramp: from 512 B to 4 GiB, each doubling a step.
+fn of_bytes(bytes: u64) -> Rgb {
+    ramp(((bytes.max(1) as f32).log2() - 9.0) / 23.0)
+}
+
+/// What a picture is drawn on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ground {
+    /// Whether it is dark.
+    pub dark: bool,
+    /// Behind the picture.
+    pub ground: Rgb,
+    /// Weak text, and the stripes of idle memory.
+    pub dim: Rgb,
+    /// Free memory that is held.
+    pub hole: Rgb,
+}
+
+impl Ground {
+    /// For eyes in the dark.
+    pub const DARK: Self =
+        Self { dark: true, ground: [0x0d, 0x11, 0x15], dim: [0x8a, 0x94, 0xa3], hole: [0x23, 0x29, 0x31] };
+    /// For paper.
+    pub const LIGHT: Self =
+        Self { dark: false, ground: [0xff, 0xff, 0xff], dim: [0x60, 0x69, 0x75], hole: [0xe9, 0xe9, 0xe6] };
+}
+
+/// What colors depend on beside the allocation.
+#[derive(Clone, Debug)]
+pub struct Coloring<'a> {
+    /// What decides the color.
+    pub by: ColorBy,
+    /// What the picture is drawn on.
+    pub ground: Ground,
+    /// Events of the recording, for lifetimes.
+    pub events: u32,
+    /// While searching: the stacks that match, sorted; the rest is dimmed.
+    pub found: Option<&'a [u32]>,
+}
+
+impl Coloring<'_> {
+    /// The color of an allocation.
+    pub fn of(&self, owner: &Owner) -> Rgb {
+        let Ground { dark, ground, hole, .. } = self.ground;
+        if owner.idle {
+            return hole;
+        }
+        let color = match self.by {
+            ColorBy::Stack => of_line(owner.line, owner.alloc),
+            ColorBy::Size => of_bytes(owner.requested),
+            ColorBy::Lifetime => {
+                let lived = owner.closed.min(self.events).saturating_sub(owner.opened).max(1) as f32;
+                ramp(lived.log2() / (self.events.max(2) as f32).log2())
+            }
+            ColorBy::Category => number(owner.category.into(), owner.alloc),
+            ColorBy::Pool => number(owner.pool.saturating_sub(1), owner.alloc),
+            ColorBy::Stream => number(owner.stream, owner.alloc),
+        };
+        // What was there before the recording is muted.
+        let color = if owner.opened == 0 && self.by == ColorBy::Stack {
+            blend(color, ground, if dark { 0.34 } else { 0.42 })
+        } else {
+            color
+        };
+        match self.found {
+            Some(found) if found.binary_search(&owner.stack).is_err() => blend(color, ground, 0.86),
+            _ => color,
+        }
+    }
+
+    /// What the colors mean: a name for each of a few of them.
+    pub fn legend(&self, summary: &Summary) -> Vec<(Rgb, String)> {
+        let numbered = |names: Vec<String>| {
+            names.into_iter().enumerate().map(|(n, name)| (number(n as u32, 1), name)).collect()
+        };
+        match self.by {
+            ColorBy::Stack => Vec::new(),
+            ColorBy::Category => numbered(DEFAULT_CATEGORIES.map(str::to_owned).to_vec()),
+            ColorBy::Size => (0..6).map(|n| 10 + n * 4).map(|n| (of_bytes(1 << n), text(1 << n))).collect(),
+            ColorBy::Lifetime => {
+                let most = (self.events.max(2) as f32).log2();
+                let lived = (0..5).map(|n| (n as f32 / 4.0, (2_f32.powf(most * n as f32 / 4.0)) as u64));
+                lived
+                    .map(|(share, n)| (ramp(share), format!("{} events", vramscope_format::count(n))))
+                    .collect()
+            }
+            ColorBy::Pool => numbered(summary.pools.iter().skip(1).cloned().collect()),
+            ColorBy::Stream => {
+                numbered(summary.streams.iter().map(|handle| format!("stream {handle:#x}")).collect())
+            }
+        }
+    }
+}
+
+fn text(bytes: u64) -> String {
+    vramscope_format::bytes(bytes as i64)
+}
+
+/// The color of one of a few kinds.
+fn number(kind: u32, step: u32) -> Rgb {
+    // Of the categories the last is what is not known: a gray of its own.
+    let color = EIGHT.get(kind as usize).copied().unwrap_or([0x5b, 0x64, 0x70]);
+    blend(color, BLACK, 0.05 * (step % 3) as f32)
+}

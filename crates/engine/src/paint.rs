@@ -1,0 +1,109 @@
+//! An id buffer as a picture: its pixels in color, and the whole timeline as a PNG file.
+
+use crate::color::{ColorBy, Coloring, Ground, Rgb, blend};
+use crate::{Axis, Bytes, Request, Response, Session, Source, Stretch, Summary, Tile};
+
+/// Bands at least this high get a line between them.
+const LINED: usize = 5;
+
+impl Summary {
+    /// The ranges of both axes that show everything: the whole run, up to the peak, and up to what is reserved
+    /// unless that is far above.
+    pub fn whole(&self, axis: Axis, bytes: Bytes) -> [(f64, f64); 2] {
+        let peak = |bytes: Bytes| self.peaks[bytes as usize].0.max(1) as f64;
+        let (stacked, held) = (peak(bytes), peak(Bytes::Reserved));
+        let top = if held < stacked * 2.5 { held.max(stacked) } else { stacked };
+        [(0.0, self.length(axis)), (0.0, top * 1.10)]
+    }
+
+    /// How long the axis is.
+    pub fn length(&self, axis: Axis) -> f64 {
+        match axis {
+            Axis::Events => f64::from(self.events) + 1.0,
+            Axis::Time => self.time.map_or(1, |(_, span)| span.max(1)) as f64,
+        }
+    }
+}
+
+/// The pixels of a tile, column by column from the bottom up, as whoever draws them wants a color to be. `None` is
+/// where nothing is.
+pub fn pixels<P: Copy>(tile: &Tile, coloring: &Coloring<'_>, pixel: impl Fn(Option<Rgb>) -> P) -> Vec<P> {
+    let Ground { dark, ground, dim, hole } = coloring.ground;
+    let nothing = pixel(None);
+    let colors: Vec<Rgb> =
+        [ground, hole].into_iter().chain(tile.owners.iter().map(|owner| coloring.of(owner))).collect();
+    let of_each = |change: &dyn Fn(Rgb) -> Rgb| -> Vec<P> {
+        let changed = colors.iter().skip(1).map(|&color| pixel(Some(change(color))));
+        std::iter::once(nothing).chain(changed).collect()
+    };
+    let plain = of_each(&|color| color);
+    let edges = of_each(&|color| blend(color, if dark { [0; 3] } else { [255; 3] }, 0.22));
+    let stripes =
+        of_each(&|color| if color == hole { blend(color, dim, 0.35) } else { blend(color, ground, 0.45) });
+    let height = tile.height as usize;
+    let mut pixels = Vec::with_capacity(tile.cells.len());
+    for (x, column) in tile.cells.chunks(height.max(1)).enumerate() {
+        for run in column.chunk_by(|a, b| a == b) {
+            let Some(&cell) = run.first() else { continue };
+            let at = cell as usize;
+            let start = pixels.len();
+            pixels.resize(start + run.len(), plain.get(at).copied().unwrap_or(nothing));
+            let Some(owner) = cell.checked_sub(Tile::FIRST_OWNER).and_then(|n| tile.owners.get(n as usize))
+            else {
+                continue;
+            };
+            if owner.awaiting || owner.idle {
+                let from = start - x * height;
+                for (n, pixel) in pixels[start..].iter_mut().enumerate() {
+                    if (x + from + n) % 6 < 2 {
+                        *pixel = stripes[at];
+                    }
+                }
+            }
+            if run.len() >= LINED
+                && let Some(last) = pixels.last_mut()
+            {
+                *last = edges[at];
+            }
+        }
+    }
+    pixels.resize(height * tile.shown.len(), nothing);
+    pixels
+}
+
+/// A tile as the window shows it at first, upright, row by row: by stack, on a dark ground.
+pub fn upright(tile: &Tile, events: u32) -> Vec<Rgb> {
+    let ground = Ground::DARK;
+    let coloring = Coloring { by: ColorBy::Stack, ground, events, found: None };
+    let side = pixels(tile, &coloring, |color| color.unwrap_or(ground.ground));
+    let (width, height) = (tile.shown.len(), tile.height as usize);
+    let at = |x: usize, y: usize| side.get(x * height + (height - 1 - y)).copied().unwrap_or_default();
+    (0..width * height).map(|n| at(n % width, n / width)).collect()
+}
+
+/// The whole memory timeline of a device as a PNG file, for paper and for pages without script.
+pub fn poster(session: &Session, of: Source, (width, height): (u32, u32)) -> Option<Vec<u8>> {
+    let ask = |request| session.answer(&request, &|| true);
+    let Some(Response::Summary(summary)) = ask(Request::Summary(of)) else { return None };
+    let [x, y] = summary.whole(Axis::Events, Bytes::Requested);
+    let stretch = Stretch { axis: Axis::Events, x, width };
+    let tile =
+        Request::Tile { of, bytes: Bytes::Requested, stretch, y, height, pools: true, categories: false };
+    let Some(Response::Tile(tile)) = ask(tile) else { return None };
+    Some(png([tile.shown.len() as u32, tile.height], &upright(&tile, summary.events)))
+}
+
+/// A PNG file.
+pub fn png([width, height]: [u32; 2], pixels: &[Rgb]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::High);
+    encoder.set_filter(png::Filter::Adaptive);
+    // Writing to memory does not fail.
+    if let Ok(mut writer) = encoder.write_header() {
+        let _ = writer.write_image_data(pixels.as_flattened());
+    }
+    bytes
+}
