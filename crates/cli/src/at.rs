@@ -11,9 +11,9 @@ use vramscope_snapshot::{EventTable, Snapshot};
 
 use crate::args::AtArgs;
 use crate::filter::Subject;
-use crate::output::FrameJson;
+use crate::stack::StackJson;
 use crate::summary::GapJson;
-use crate::{text, tree};
+use crate::{finding, text, tree};
 
 /// Rows of the table where nobody asked for a number.
 const DEFAULT_ROWS: usize = 15;
@@ -90,7 +90,7 @@ struct Live<'a> {
     awaiting_free: bool,
     stream: u64,
     pool: Option<(i64, i64)>,
-    stack: Vec<FrameJson<'a>>,
+    stack: StackJson<'a>,
 }
 
 impl Report<'_> {
@@ -143,7 +143,6 @@ impl Report<'_> {
     }
 
     fn live(&self, allocation: &Allocation) -> Live<'_> {
-        let frame = |frame| FrameJson::new(self.snapshot, frame);
         Live {
             addr: allocation.addr,
             requested: allocation.requested,
@@ -152,7 +151,7 @@ impl Report<'_> {
             awaiting_free: allocation.released <= self.state.at,
             stream: self.snapshot.stream(allocation.stream),
             pool: self.snapshot.pool(self.state.pool_of(allocation.addr, allocation.pool)),
-            stack: self.snapshot.frames(allocation.stack).map(frame).collect(),
+            stack: StackJson::Whole(self.snapshot, allocation.stack),
         }
     }
 
@@ -184,9 +183,9 @@ impl Report<'_> {
             )?;
         }
         if let Some(gap) = self.gap()
-            && gap.total > 0
+            && gap.is_worth_a_word()
         {
-            let gap = format!("  gap {}: {}", text::bytes(gap.total), gap.in_words());
+            let gap = format!("  gap {}: {}", finding::bytes(gap.total), gap.in_words());
             writeln!(out, "\n{}", text::wrapped(&gap, 4))?;
         }
         writeln!(out)

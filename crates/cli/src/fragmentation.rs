@@ -9,7 +9,7 @@ use vramscope_analysis::{Fragmentation, IdleSegment, Sample, fragmentation};
 use crate::args::FragmentationArgs;
 use crate::filter::Subject;
 use crate::finding::bytes;
-use crate::output::FrameJson;
+use crate::stack::StackJson;
 use crate::style::{self, Role};
 use crate::text;
 
@@ -71,7 +71,7 @@ struct SegmentJson<'a> {
     first_event: Option<u32>,
     last_event: Option<u32>,
     /// Where the oldest block that pins it was allocated.
-    stack: Vec<FrameJson<'a>>,
+    stack: StackJson<'a>,
 }
 
 impl<'a> SegmentJson<'a> {
@@ -87,7 +87,7 @@ impl<'a> SegmentJson<'a> {
             samples,
             first_event: event(when.0),
             last_event: event(when.1),
-            stack: snapshot.frames(stack).map(|frame| FrameJson::new(snapshot, frame)).collect(),
+            stack: StackJson::Whole(snapshot, stack),
         }
     }
 }
@@ -102,7 +102,9 @@ fn print(subject: &Subject, found: &Fragmentation, out: &mut dyn Write) -> std::
     let cells = text::columns().saturating_sub(72).clamp(0, 30);
     for sample in &found.samples {
         let event = sample.at.event().map_or_else(|| "start".into(), |event| text::count(event.0));
-        let share = sample.unusable as f64 / sample.reserved.max(1) as f64;
+        // Holes come from the map and `reserved` from the counts; in a file that contradicts itself the map may
+        // show more.
+        let share = (sample.unusable as f64 / sample.reserved.max(1) as f64).clamp(0.0, 1.0);
         let bar = "▒".repeat((share * cells as f64).round() as usize);
         writeln!(
             out,

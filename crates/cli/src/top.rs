@@ -11,7 +11,7 @@ use vramscope_snapshot::{Frame, StackId};
 
 use crate::args::{TopArgs, TopBy, TopOf};
 use crate::filter::Subject;
-use crate::output::FrameJson;
+use crate::stack::StackJson;
 use crate::text;
 
 /// Rows of the table where nobody asked for a number.
@@ -235,16 +235,15 @@ struct RowJson<'a> {
     alloc_event: Option<u32>,
     free_event: Option<u32>,
     /// The line alone, or the whole stack, innermost first.
-    stack: Vec<FrameJson<'a>>,
+    stack: StackJson<'a>,
 }
 
 impl<'a> RowJson<'a> {
     fn new(subject: &'a Subject, of: TopOf, row: &Row) -> Self {
         let snapshot = subject.snapshot();
-        let frame = |frame| FrameJson::new(snapshot, frame);
         let stack = match of {
-            TopOf::Lines => user_frame(snapshot, row.stack).into_iter().map(frame).collect(),
-            TopOf::Stacks | TopOf::Allocations => snapshot.frames(row.stack).map(frame).collect(),
+            TopOf::Lines => StackJson::Line(snapshot, row.stack),
+            TopOf::Stacks | TopOf::Allocations => StackJson::Whole(snapshot, row.stack),
         };
         let (addr, opened, closed) = match row.allocation {
             Some((addr, opened, closed)) => (Some(addr), Some(opened), Some(closed)),

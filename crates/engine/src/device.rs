@@ -14,6 +14,9 @@ use crate::answers::{FrameInfo, Owner};
 /// Lists in order that are kept for the next page.
 const KEPT_ORDERS: usize = 6;
 
+/// Annotations that are named at a moment, the outermost of them; more are the work of a file that closes none.
+const MOST_PHASES: usize = 32;
+
 /// What a stack is called.
 #[derive(Clone, Debug)]
 pub(crate) struct StackName {
@@ -246,7 +249,7 @@ impl Device {
         }
     }
 
-    /// Names of the annotations that are open at a moment, outermost first.
+    /// Names of the annotations that are open at a moment, outermost first; no more than a screen has room for.
     pub(crate) fn phases(&self, snapshot: &Snapshot, at: Moment) -> Vec<String> {
         let begun = self.spans.partition_point(|span| span.from <= at);
         let open =
@@ -254,6 +257,7 @@ impl Device {
         let mut names: Vec<_> =
             open.map(|span| (span.depth, crate::overview::phase(snapshot.text(span.name)))).collect();
         names.sort_by_key(|(depth, _)| *depth);
+        names.truncate(MOST_PHASES);
         names.into_iter().map(|(_, name)| name).collect()
     }
 }
