@@ -190,7 +190,7 @@ fn times(subject: &Subject, events: &EventTable) -> Check {
         (true, _) => Check::bad("there are no events", "torch.cuda.memory._record_memory_history()"),
         (false, Some(first)) => {
             let last = events.time_us(to - 1).unwrap_or(first);
-            let seconds = (last - first) as f64 / 1e6;
+            let seconds = last.saturating_sub(first) as f64 / 1e6;
             Check::good(format!("{} over {seconds:.3} s", text::plural(to - from, "event")))
         }
         (false, None) => Check::bad(

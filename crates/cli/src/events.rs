@@ -37,7 +37,7 @@ pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         }
         let time = events.time_us(row);
         let since = match (time, first_time) {
-            (Some(time), Some(first)) => format!("{:+.6}", (time - first) as f64 / 1e6),
+            (Some(time), Some(first)) => format!("{:+.6}", time.saturating_sub(first) as f64 / 1e6),
             _ => String::new(),
         };
         let size = text::bytes(i64::try_from(event.size).unwrap_or(i64::MAX));

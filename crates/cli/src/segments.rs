@@ -56,7 +56,7 @@ struct Segment {
 
 impl Segment {
     fn free(&self) -> u64 {
-        self.holes.iter().map(|hole| hole.size).sum()
+        self.holes.iter().fold(0, |sum, hole| sum.saturating_add(hole.size))
     }
 
     fn largest_hole(&self) -> u64 {
@@ -127,8 +127,8 @@ fn pools(segments: &[Segment]) -> Pools {
     for segment in segments {
         let sums = pools.entry((segment.pool, segment.stream)).or_default();
         sums.0 += 1;
-        sums.1 += segment.range.size;
-        sums.2 += segment.free();
+        sums.1 = sums.1.saturating_add(segment.range.size);
+        sums.2 = sums.2.saturating_add(segment.free());
     }
     pools
 }

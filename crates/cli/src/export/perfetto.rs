@@ -36,7 +36,7 @@ pub(super) fn write(subject: &Subject, out: &mut dyn Write) -> anyhow::Result<()
         let end = span.end_us.unwrap_or_else(|| at(replay.end()));
         entries.add(
             &json!({"ph": "X", "pid": pid, "tid": 1, "cat": "phase", "name": snapshot.text(span.name),
-            "ts": span.start_us, "dur": (end - span.start_us).max(0)}),
+            "ts": span.start_us, "dur": end.saturating_sub(span.start_us).max(0)}),
         )?;
     }
     for oom in replay.ooms() {

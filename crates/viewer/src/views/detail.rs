@@ -63,7 +63,7 @@ fn moment(app: &mut App, ui: &mut Ui) {
             app,
             ui,
             "time",
-            &format!("+{}", duration(time - origin)),
+            &format!("+{}", duration(time.saturating_sub(origin))),
             &vramscope_analysis::text::clock(time),
         );
     }
@@ -252,8 +252,10 @@ fn life(app: &mut App, ui: &mut Ui, details: &Details) {
     pair(app, ui, "freed", &freed, &time(2));
     let lived = details.closed.min(end).saturating_sub(details.opened);
     let real = match (details.times[0], details.times[2], summary.time) {
-        (Some(from), Some(to), _) => duration(to - from),
-        (Some(from), None, Some((origin, span))) => format!("{} at least", duration(origin + span - from)),
+        (Some(from), Some(to), _) => duration(to.saturating_sub(from)),
+        (Some(from), None, Some((origin, span))) => {
+            format!("{} at least", duration(origin.saturating_add(span).saturating_sub(from)))
+        }
         _ => String::new(),
     };
     pair(app, ui, "lived", &format!("{} events", count(lived)), &real);
