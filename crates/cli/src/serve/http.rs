@@ -136,7 +136,7 @@ enum Heard {
     End,
 }
 
-fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Heard> {
+fn read(reader: &mut impl BufRead) -> std::io::Result<Heard> {
     let mut head = Vec::new();
     let mut began = None;
     while !head.ends_with(b"\r\n\r\n") {
@@ -204,4 +204,14 @@ fn write(stream: &mut TcpStream, reply: Reply, packs: bool, is_last: bool) -> st
     head += &format!("Content-Length: {}\r\n\r\n", body.len());
     stream.write_all(head.as_bytes())?;
     stream.write_all(&body)
+}
+
+/// Hears all requests of a connection that says these bytes: how many there are, for tests of any bytes.
+pub(crate) fn hear(mut bytes: &[u8]) -> usize {
+    let mut heard = 0;
+    while let Ok(Heard::Request(asked)) = read(&mut bytes) {
+        debug_assert!(asked.body.len() <= MOST_BODY, "a body is bounded");
+        heard += 1;
+    }
+    heard
 }

@@ -24,6 +24,7 @@ use vramscope_viewer::News;
 use crate::args::CacheArgs;
 use crate::site::Site;
 use door::Door;
+pub(crate) use http::hear;
 
 /// The viewer for a browser: files stay here, pictures go out
 ///
