@@ -1,12 +1,15 @@
 //! Developer commands, in Rust so that they run wherever the project builds: `cargo xtask --help`.
 
+mod attacks;
 mod bench;
 mod browser;
 mod ci;
+mod fuzzing;
 mod generate;
 mod inputs;
 mod measure;
 mod process;
+mod scale;
 mod tables;
 mod tui;
 mod wasm;
@@ -56,12 +59,14 @@ enum Command {
     /// One measurement in a process of its own (used by `bench`)
     #[command(hide = true)]
     Measure { stage: measure::Stage, file: PathBuf, runs: u32 },
-    /// Run the fuzz target for a while (needs a nightly toolchain and cargo-fuzz)
-    Fuzz {
-        /// How long
-        #[arg(long, default_value_t = 60)]
-        seconds: u32,
-    },
+    /// Run the fuzz targets for a while (needs a nightly toolchain and cargo-fuzz)
+    Fuzz(fuzzing::FuzzArgs),
+    /// Run damaged files of every format through all readers
+    Mutants(fuzzing::MutantsArgs),
+    /// Ask every verb about inputs of n and 4 n, and compare what that costs
+    Scale(scale::ScaleArgs),
+    /// Ask every verb about every file of a folder of attacks
+    Attacks(attacks::AttacksArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -75,13 +80,9 @@ fn main() -> anyhow::Result<()> {
         Command::Gen(args) => generate::run(&args),
         Command::Bench(bench) => bench::run(&bench),
         Command::Measure { stage, file, runs } => measure::run(stage, &file, runs),
-        Command::Fuzz { seconds } => {
-            process::run(process::cargo(&["+nightly", "fuzz", "run", "read", "--"]).args([
-                format!("-max_total_time={seconds}"),
-                "-rss_limit_mb=4096".into(),
-                "-timeout=20".into(),
-                "-max_len=65536".into(),
-            ]))
-        }
+        Command::Fuzz(args) => fuzzing::fuzz(&args),
+        Command::Mutants(args) => fuzzing::mutants(&args),
+        Command::Scale(args) => scale::run(&args),
+        Command::Attacks(args) => attacks::run(&args),
     }
 }
