@@ -7,9 +7,6 @@ use vramscope_testkit::shapes::SHAPES;
 use vramscope_testkit::verbs::VERBS;
 use vramscope_testkit::{Rng, attacks};
 
-/// The targets.
-pub(crate) const TARGETS: [&str; 6] = ["read", "sqlite", "verbs", "http", "ipc", "wire"];
-
 /// Longer inputs make a fuzzer slow.
 const LONGEST: usize = 32 << 10;
 
