@@ -83,18 +83,14 @@ fn write_seeds(target: &str, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs mutants of every format through all readers and the replay, in a process whose memory is counted.
+/// Runs mutants of every format through all readers and the replay, in a process whose memory is counted. Overflow is
+/// checked everywhere.
 pub(crate) fn mutants(args: &MutantsArgs) -> anyhow::Result<()> {
-    let run = [
-        "run",
-        "--locked",
-        "--release",
-        "--quiet",
-        "--package",
-        "vramscope-analysis",
-        "--example",
-        "mutants",
-        "--",
-    ];
-    process::run(process::cargo(&run).args([args.from.to_string(), args.count.to_string()]))
+    let mut command = process::cargo(&["run", "--locked", "--release", "--quiet"]);
+    for package in ["pickle", "snapshot", "analysis"] {
+        let checks = format!("profile.release.package.vramscope-{package}.overflow-checks=true");
+        command.args(["--config", &checks]);
+    }
+    command.args(["--package", "vramscope-analysis", "--example", "mutants", "--"]);
+    process::run(command.args([args.from.to_string(), args.count.to_string()]))
 }
