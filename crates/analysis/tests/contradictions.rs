@@ -21,13 +21,15 @@ fn levels(replay: &Replay, counter: Counter) -> Vec<i64> {
     (0..=replay.end().0).map(|at| replay.counters(Moment(at))[counter]).collect()
 }
 
-/// 20 MiB are taken, and nothing is held at the end: the events are believed.
+/// 20 MiB are taken, and nothing is held at the end: the events are believed. What was allocated ends there.
 #[test]
 fn segments_that_are_missing_at_the_end() {
-    let events = [event("segment_alloc", MIB, 20 * MIB), event("alloc", MIB, 30 * MIB)];
+    let events =
+        [event("segment_alloc", MIB, 20 * MIB), event("alloc", MIB, 30 * MIB), event("snapshot", 0, 0)];
     let (snapshot, replay) = read(snapshot([], [events]));
     let mib = |n: u64| (n * MIB) as i64;
-    assert_eq!(levels(&replay, Counter::Reserved), [0, mib(20), mib(20)]);
+    assert_eq!(levels(&replay, Counter::Reserved), [0, mib(20), mib(20), mib(20)]);
+    assert_eq!(levels(&replay, Counter::Requested), [0, 0, mib(30), 0]);
     assert_eq!(replay.verdict().status, Status::EventsSkipped);
     let notes = replay.verdict().notes.join("\n");
     assert!(notes.contains("`reserved` would fall to 20.0 MiB below zero"), "{notes}");
@@ -37,7 +39,7 @@ fn segments_that_are_missing_at_the_end() {
     );
 
     // 30 MiB are requested of 20 MiB that are held: no gap, and a contradiction.
-    let gap = gap(&snapshot, &replay, &replay.state(replay.end()));
+    let gap = gap(&snapshot, &replay, &replay.state(Moment(2)));
     assert_eq!((gap.total, gap.unexplained), (0, 0));
     assert_eq!(gap.contradicted, 10 * MIB);
     let samples = fragmentation(&replay, (Moment::START, replay.end()), 4, Some(u64::MAX)).samples;
