@@ -53,11 +53,29 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Run the fuzz target for a while (needs a nightly toolchain and cargo-fuzz)
+    /// Run the fuzz targets for a while (needs a nightly toolchain and cargo-fuzz)
+    #[command(disable_help_flag = true)]
     Fuzz {
-        /// How long
-        #[arg(long, default_value_t = 60)]
-        seconds: u32,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Run damaged files of every format through all readers
+    #[command(disable_help_flag = true)]
+    Mutants {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Ask every verb about inputs of n and 4 n, and compare what that costs
+    #[command(disable_help_flag = true)]
+    Scale {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Ask every verb about every file of a folder of attacks
+    #[command(disable_help_flag = true)]
+    Attacks {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
     },
 }
 
@@ -72,19 +90,17 @@ fn main() -> anyhow::Result<()> {
         Command::Notices => licenses::write(),
         Command::Screenshots => screenshots(),
         Command::Bench { args } => bench(&args),
-        Command::Gen { mut args } => {
-            args.insert(0, "gen".into());
-            bench(&args)
-        }
-        Command::Fuzz { seconds } => {
-            process::run(process::cargo(&["+nightly", "fuzz", "run", "read", "--"]).args([
-                format!("-max_total_time={seconds}"),
-                "-rss_limit_mb=4096".into(),
-                "-timeout=20".into(),
-                "-max_len=65536".into(),
-            ]))
-        }
+        Command::Gen { args } => bench_verb("gen", args),
+        Command::Fuzz { args } => bench_verb("fuzz", args),
+        Command::Mutants { args } => bench_verb("mutants", args),
+        Command::Scale { args } => bench_verb("verbs", args),
+        Command::Attacks { args } => bench_verb("attacks", args),
     }
+}
+
+fn bench_verb(verb: &str, mut args: Vec<OsString>) -> anyhow::Result<()> {
+    args.insert(0, verb.into());
+    bench(&args)
 }
 
 /// Benchmarks are a program of their own, optimised; paths stay relative to where this was called.

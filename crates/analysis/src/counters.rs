@@ -32,8 +32,8 @@ impl Counter {
 
 /// The four numbers at one moment, in bytes.
 ///
-/// They are signed, and sums saturate: a damaged trace may free more than it allocates, and must not
-/// wrap around.
+/// They are signed because differences of them are, and never below zero: where the events of a file
+/// contradict each other, the verdict says by how much. Sums saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// See [`Counter::Requested`].

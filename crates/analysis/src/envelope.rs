@@ -102,12 +102,13 @@ impl Envelope {
         Self { pool, stream, known, at: Vec::new(), levels: Vec::new(), pyramid: Vec::new() }
     }
 
-    /// Adds to the level from a moment on. Moments come in order.
+    /// Adds to the level from a moment on. Moments come in order. A pool that gives back more than it is known
+    /// to hold holds nothing then.
     pub(crate) fn add(&mut self, at: Moment, active: i64, reserved: i64) {
         let now = self.levels.last().copied().unwrap_or_default();
         let next = Level {
-            active: now.active.saturating_add(active),
-            reserved: now.reserved.saturating_add(reserved),
+            active: now.active.saturating_add(active).max(0),
+            reserved: now.reserved.saturating_add(reserved).max(0),
         };
         match self.levels.last_mut() {
             Some(last) if self.at.last() == Some(&at) => *last = next,
@@ -211,6 +212,13 @@ mod tests {
         assert_eq!(envelope.life(), Some((Moment(2), Some(Moment(7)))));
         assert_eq!(envelope.peak(), (Moment(3), Level { active: 5, reserved: 20 }));
         assert_eq!(envelope.level(Moment(3)).idle(), 15);
+    }
+
+    #[test]
+    fn a_pool_never_holds_less_than_nothing() {
+        let envelope = envelope(&[(1, 0, -20), (2, 5, 8), (3, -9, 0)]);
+        let level = |at| (envelope.level(Moment(at)).active, envelope.level(Moment(at)).reserved);
+        assert_eq!([1, 2, 3].map(level), [(0, 0), (5, 8), (0, 8)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The gap: memory that is held but was not asked for, by cause.
 //!
-//! reserved − requested = rounding + unsplit + awaiting_free + pinned_holes + cached + pools + unexplained
+//! reserved − requested = rounding + unsplit + awaiting_free + pinned_holes + cached + pools
+//!                        + unexplained − contradicted
 //!
 //! - *rounding*: what rounding requests up adds to blocks in use;
 //! - *unsplit*: what remains of a block that was too small to be split off;
@@ -9,7 +10,10 @@
 //! - *cached*: whole segments of the default pool in which nothing lives: `empty_cache()` gives them back;
 //! - *pools*: whatever is free in private pools, which serves nothing else.
 //!
-//! - *unexplained*: what a file with holes in its history cannot tell. It is 0 wherever the verdict is exact.
+//! - *unexplained*: what a file with holes in its history cannot tell;
+//! - *contradicted*: what a file shows beyond what it says was held.
+//!
+//! The last two are 0 wherever the verdict is exact.
 
 use vramscope_snapshot::Snapshot;
 
@@ -20,8 +24,8 @@ use crate::state::State;
 /// The gap at a moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Reserved minus requested.
-    pub total: i64,
+    /// Reserved minus requested; 0 where a file shows more requested than was held.
+    pub total: u64,
     /// Rounding of blocks in use.
     pub rounding: u64,
     /// Remainders that were not split off.
@@ -34,8 +38,10 @@ pub struct Gap {
     pub cached: u64,
     /// What is free in private pools.
     pub pools: u64,
-    /// What the file cannot tell; below 0 where it shows more than was held.
-    pub unexplained: i64,
+    /// What the file cannot tell.
+    pub unexplained: u64,
+    /// By how much the file shows more than it says was held.
+    pub contradicted: u64,
 }
 
 impl Gap {
@@ -56,8 +62,8 @@ impl Gap {
 
 /// The gap of a state, by cause.
 pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
-    let mut gap =
-        Gap { total: state.counters.reserved.saturating_sub(state.counters.requested), ..Gap::default() };
+    let difference = i128::from(state.counters.reserved) - i128::from(state.counters.requested);
+    let mut gap = Gap { total: cut(difference), ..Gap::default() };
     let mut lived_in = vec![false; state.ranges.len()];
     for &index in &state.live {
         let allocation = replay.allocation(index);
@@ -84,7 +90,12 @@ pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
         };
         *part = part.saturating_add(hole.size);
     }
-    let explained = gap.parts().iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    gap.unexplained = gap.total.saturating_sub(i64::try_from(explained).unwrap_or(i64::MAX));
+    let explained = gap.parts().iter().fold(0_i128, |sum, (_, bytes)| sum + i128::from(*bytes));
+    (gap.unexplained, gap.contradicted) = (cut(difference - explained), cut(explained - difference));
     gap
+}
+
+/// What is above zero.
+fn cut(bytes: i128) -> u64 {
+    u64::try_from(bytes.max(0)).unwrap_or(u64::MAX)
 }

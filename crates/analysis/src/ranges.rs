@@ -143,8 +143,11 @@ impl Change {
 pub(crate) struct RangeHistory {
     pub(crate) start: RangeSet,
     pub(crate) changes: Vec<Change>,
-    /// Bytes held at the start, by the counts alone.
+    /// Bytes held at the start, by the counts alone: so many that the level never falls below zero.
     pub(crate) start_bytes: i64,
+    /// By how many bytes the level would have fallen below zero: more is given back, or less is left at the
+    /// end, than the events have taken.
+    pub(crate) short_bytes: u64,
     /// Number of changes, and what was held after them.
     checkpoints: Vec<(usize, Vec<Range>)>,
     /// Changes that do not fit the state before them.
@@ -214,8 +217,24 @@ impl RangeHistory {
         history.start_with_stack =
             segments.filter(|segment| segment.stack.has_frames() && is_earlier(segment)).count() as u64;
         history.contradictions = contradictions;
+        history.raise_start();
         history.keep_checkpoints();
         history
+    }
+
+    /// Nothing holds less than nothing. Where the final state and the events contradict each other, the events
+    /// are believed: what they give back was there before.
+    fn raise_start(&mut self) {
+        let mut level = i128::from(self.start_bytes);
+        let mut lowest = level;
+        for change in &self.changes {
+            level += i128::from(change.bytes());
+            lowest = lowest.min(level);
+        }
+        if lowest < 0 {
+            self.short_bytes = u64::try_from(-lowest).unwrap_or(u64::MAX);
+            self.start_bytes = self.start_bytes.saturating_add_unsigned(self.short_bytes);
+        }
     }
 
     /// In a damaged file: segments of the final state that no intact event takes, but that intact events

@@ -105,7 +105,7 @@ impl RankDigest {
             reserved_peak: replay.peak(Counter::Reserved).bytes,
             gap: {
                 let counters = replay.counters(peak.at);
-                counters.reserved.saturating_sub(counters.requested)
+                counters.reserved.saturating_sub(counters.requested).max(0)
             },
             at_peak: live(peak.at),
             at_end,

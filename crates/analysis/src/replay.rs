@@ -70,6 +70,7 @@ impl Replay {
             lost_ends: &pairing.lost_ends,
             changes: &ranges.changes,
             reserved: &[],
+            crowded: &[],
         };
         let timeline = Timeline::new(source, ranges.start_bytes);
         let verdict = verdict::judge(snapshot, device, events, &pairing, &ranges, &timeline);
@@ -254,6 +255,7 @@ impl Replay {
             lost_ends: &self.lost_ends,
             changes: &self.ranges.changes,
             reserved: &self.reserved,
+            crowded: &self.timeline.crowded,
         }
     }
 }

@@ -48,10 +48,11 @@ impl Rules {
             let divisions = self.divisions[class.min(self.divisions.len() - 1)];
             if divisions > 1 && n > UNIT.saturating_mul(divisions) {
                 let step = (1_u64 << n.ilog2()) >> divisions.ilog2();
-                return n.next_multiple_of(step.max(1));
+                return n.checked_next_multiple_of(step.max(1)).unwrap_or(n);
             }
         }
-        n.next_multiple_of(UNIT)
+        // Nothing that large is ever served, so it need not be a multiple.
+        n.checked_next_multiple_of(UNIT).unwrap_or(n)
     }
 
     /// Of a free block of `block` bytes, how many a request that rounds to `rounded` gets: all of
@@ -83,6 +84,7 @@ mod tests {
     fn plain_rounding_is_to_512() {
         let rules = Rules::new(&Settings::default());
         assert_eq!([0, 1, 512, 513, 1 << 20].map(|n| rules.round(n)), [512, 512, 512, 1024, 1 << 20]);
+        assert_eq!(rules.round(u64::MAX), u64::MAX, "a request that no rounding fits");
     }
 
     #[test]

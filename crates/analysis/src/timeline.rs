@@ -41,6 +41,8 @@ pub(crate) struct Highest {
 pub(crate) struct Timeline {
     pub(crate) start: Counters,
     pub(crate) end: Counters,
+    /// The most by which what is in use was above what is held, and when first; zero in a file that makes sense.
+    pub(crate) excess: Highest,
     pub(crate) peaks: [Highest; 4],
     pub(crate) stretches: Vec<Stretch>,
     /// The extremes of each [`GROUP`] of stretches.
@@ -48,7 +50,21 @@ pub(crate) struct Timeline {
     /// Moment of each kept live set, and where it ends in `live`.
     live_sets: Vec<(Moment, usize)>,
     live: Vec<AllocIdx>,
+    pub(crate) crowded: Vec<Crowded>,
 }
+
+/// An event at which many allocations end that it does not name, e.g. all that a file leaves open at its end.
+/// What comes of it is kept, so that no question goes through them again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crowded {
+    row: usize,
+    after: Counters,
+    /// How many of [`Source::lost_ends`] are done with then.
+    lost: usize,
+}
+
+/// As many ends at one event are gone through each time.
+const CROWD: usize = 16;
 
 /// What the counters are computed from.
 #[derive(Clone, Copy)]
@@ -59,6 +75,7 @@ pub(crate) struct Source<'a> {
     pub(crate) changes: &'a [Change],
     /// Bytes held after every event, where the source states them; otherwise they follow from `changes`.
     pub(crate) reserved: &'a [i64],
+    pub(crate) crowded: &'a [Crowded],
 }
 
 impl Source<'_> {
@@ -71,6 +88,10 @@ impl Source<'_> {
         while let Some(&(event, index)) = self.lost_ends.get(*lost)
             && event.index() <= row
         {
+            if let Some(known) = self.crowded_at(row, *lost) {
+                *lost = known.lost;
+                return known.after;
+            }
             *lost += 1;
             if Some(index) != own {
                 self.open(&mut counters, index, now);
@@ -81,12 +102,20 @@ impl Source<'_> {
             self.open(&mut counters, index, now);
             self.close(&mut counters, index, now);
         } else if let Some(row) = link.as_segment() {
-            counters.reserved = counters.reserved.saturating_add(self.changes[row].bytes());
+            counters.reserved = counters.reserved.saturating_add(self.changes[row].bytes()).max(0);
         }
         if let Some(&stated) = self.reserved.get(row) {
             counters.reserved = stated;
         }
         counters
+    }
+
+    /// What is kept of an event, if many ends from this one on are its.
+    #[inline(never)]
+    fn crowded_at(&self, row: usize, lost: usize) -> Option<&Crowded> {
+        self.lost_ends.get(lost + CROWD).filter(|(event, _)| event.index() <= row)?;
+        let found = self.crowded.binary_search_by_key(&row, |crowded| crowded.row).ok()?;
+        self.crowded.get(found)
     }
 
     /// What begins after one moment and up to another.
@@ -120,17 +149,18 @@ impl Source<'_> {
         }
     }
 
-    /// Takes off an allocation that is released or closed at this moment.
+    /// Takes off an allocation that is released or closed at this moment. What was added has been cut off at
+    /// the largest number that there is, so what is taken off is cut off at zero.
     #[inline(always)]
     fn close(&self, counters: &mut Counters, index: AllocIdx, now: Moment) {
         let at = index.index();
         let allocations = self.allocations;
         if allocations.released[at] == now {
-            counters.allocated = counters.allocated.saturating_sub(signed(allocations.size[at]));
+            counters.allocated = counters.allocated.saturating_sub(signed(allocations.size[at])).max(0);
         }
         if allocations.closed[at] == now {
-            counters.active = counters.active.saturating_sub(signed(allocations.size[at]));
-            counters.requested = counters.requested.saturating_sub(signed(allocations.requested[at]));
+            counters.active = counters.active.saturating_sub(signed(allocations.size[at])).max(0);
+            counters.requested = counters.requested.saturating_sub(signed(allocations.requested[at])).max(0);
         }
     }
 }
@@ -148,6 +178,8 @@ impl Timeline {
         for (peak, counter) in timeline.peaks.iter_mut().zip(Counter::ALL) {
             *peak = Highest { bytes: counters[counter], at: Moment::START };
         }
+        let excess = counters.active.max(counters.requested) - counters.reserved;
+        timeline.excess = Highest { bytes: excess.max(0), at: Moment::START };
         let mut lost = 0;
         let mut kept_live = 0;
         timeline.keep_live(Moment::START, &live);
@@ -158,8 +190,15 @@ impl Timeline {
             for row in first..first + rows.len() {
                 let lost_before = lost;
                 counters = source.step(counters, row, &mut lost);
+                if lost - lost_before > CROWD {
+                    timeline.crowded.push(Crowded { row, after: counters, lost });
+                }
                 min = min.min(counters);
                 max = max.max(counters);
+                let excess = counters.active.max(counters.requested) - counters.reserved;
+                if excess > timeline.excess.bytes {
+                    timeline.excess = Highest { bytes: excess, at: Moment(row as u32 + 1) };
+                }
                 for &(_, index) in source.lost_ends.get(lost_before..lost).unwrap_or_default() {
                     live.update(source.allocations, index, Moment(row as u32 + 1));
                 }

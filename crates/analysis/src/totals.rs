@@ -180,6 +180,7 @@ impl Settled {
             lost_ends: &self.pairing.lost_ends,
             changes: &[],
             reserved: &[],
+            crowded: &[],
         }
     }
 
@@ -220,9 +221,9 @@ fn take(endless: &mut VecDeque<AllocIdx>, bytes: u64, sizes: &[u64]) -> Option<A
 
 fn lower(counters: Counters, bytes: i64) -> Counters {
     Counters {
-        requested: counters.requested.saturating_sub(bytes),
-        allocated: counters.allocated.saturating_sub(bytes),
-        active: counters.active.saturating_sub(bytes),
+        requested: counters.requested.saturating_sub(bytes).max(0),
+        allocated: counters.allocated.saturating_sub(bytes).max(0),
+        active: counters.active.saturating_sub(bytes).max(0),
         reserved: counters.reserved,
     }
 }

@@ -161,7 +161,10 @@ pub(crate) fn judge(
             count(events.len() as u64)
         ));
         Status::RingOverflow
-    } else if facts.lost_frees + facts.contradictions + ranges.contradictions > 0 {
+    } else if facts.lost_frees + facts.contradictions + ranges.contradictions > 0
+        || ranges.short_bytes > 0
+        || timeline.excess.bytes > 0
+    {
         Status::EventsSkipped
     } else if facts.earlier > 0 || earlier_ranges > 0 {
         notes.push("recording began when memory was already in use".into());
@@ -204,6 +207,24 @@ pub(crate) fn judge(
     let contradictions = facts.contradictions + ranges.contradictions;
     if contradictions > 0 {
         notes.push(format!("events contradict the ones before them, {} times", count(contradictions)));
+    }
+    if ranges.short_bytes > 0 {
+        notes.push(format!(
+            "events and segments contradict each other: `reserved` would fall to {} below zero; it is shown as if that \
+             much more had been held from the start",
+            bytes(ranges.short_bytes)
+        ));
+    }
+    if timeline.excess.bytes > 0 {
+        notes.push(format!(
+            "up to {} more is in use than is held from the driver, first at {}: events and segments contradict each \
+             other",
+            vramscope_format::bytes(timeline.excess.bytes),
+            timeline.excess.at.event().map_or_else(|| "the start".into(), |event| format!("event {}", count(event.0)))
+        ));
+    }
+    if timeline.peaks.iter().any(|peak| peak.bytes == i64::MAX) {
+        notes.push("sizes add up to more than 8 EiB: levels are cut off there".into());
     }
     if let Some(back) = first_step_back(events) {
         notes.push(format!("time goes backwards at event {back}; the order of the trace is kept"));

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use peak_alloc::PeakAlloc;
+use vramscope_testkit::shapes::SHAPES;
 use vramscope_testkit::{Dialect, Options, Rng, attacks, damage, record};
 
 #[global_allocator]
@@ -187,6 +188,17 @@ fn hostile_files() {
     let _alone = alone();
     for (name, bytes) in attacks::all() {
         check(name, &bytes, 7);
+    }
+}
+
+/// Files of every format that ask for much in one direction: memory is in proportion to the file.
+#[test]
+fn files_that_grow_in_one_direction() {
+    let _alone = alone();
+    for shape in SHAPES {
+        for n in [50, 3000] {
+            check(shape.name, &(shape.make)(n), 4);
+        }
     }
 }
 

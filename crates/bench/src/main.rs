@@ -1,10 +1,14 @@
 //! Benchmarks, and the files that they need. `cargo xtask bench` and `cargo xtask gen` build and run this with
 //! optimisations and with the allocator that ships.
 
+mod attacks;
+mod fuzzing;
 mod generate;
 mod inputs;
 mod measure;
+mod process;
 mod read;
+mod scaling;
 mod tui;
 mod view;
 mod web;
@@ -70,6 +74,14 @@ enum Command {
         #[arg(long, value_delimiter = ',', default_values_t = [100_000, 1_000_000, 10_000_000])]
         events: Vec<u64>,
     },
+    /// Ask every verb about inputs of n and 4 n, and compare what that costs
+    Verbs(scaling::ScaleArgs),
+    /// Ask every verb about every file of a folder of attacks
+    Attacks(attacks::AttacksArgs),
+    /// Run the fuzz targets for a while (needs a nightly toolchain and cargo-fuzz)
+    Fuzz(fuzzing::FuzzArgs),
+    /// Run damaged files of every format through all readers
+    Mutants(fuzzing::MutantsArgs),
     /// Write synthetic snapshots of any size, one per rank
     Gen(generate::GenArgs),
     /// One measurement in a process of its own (used by the others)
@@ -85,6 +97,10 @@ fn main() -> anyhow::Result<()> {
         Command::Inputs { rows, runs } => inputs::run(rows, runs),
         Command::Web { files } => web::run(&files),
         Command::Scale { events } => read::scale(&events),
+        Command::Verbs(args) => scaling::run(&args),
+        Command::Attacks(args) => attacks::run(&args),
+        Command::Fuzz(args) => fuzzing::fuzz(&args),
+        Command::Mutants(args) => fuzzing::mutants(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Measure { stage, file, runs } => measure::run(stage, &file, runs),
     }

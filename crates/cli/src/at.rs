@@ -12,7 +12,7 @@ use vramscope_analysis::{Allocation, Replay, State, gap};
 use vramscope_snapshot::{EventTable, Snapshot, StackId};
 
 use crate::args::AtArgs;
-use crate::output::FrameJson;
+use crate::stack::StackJson;
 use crate::subject::{Subject, answer};
 use crate::summary::GapJson;
 use crate::table::Table;
@@ -96,7 +96,7 @@ struct Live<'a> {
     awaiting_free: bool,
     stream: u64,
     pool: Option<(i64, i64)>,
-    stack: Vec<FrameJson<'a>>,
+    stack: StackJson<'a>,
 }
 
 impl Report<'_> {
@@ -150,7 +150,6 @@ impl Report<'_> {
     }
 
     fn live(&self, allocation: &Allocation) -> Live<'_> {
-        let frame = |frame| FrameJson::new(self.snapshot, frame);
         Live {
             addr: allocation.addr,
             requested: allocation.requested,
@@ -159,7 +158,7 @@ impl Report<'_> {
             awaiting_free: allocation.released <= self.state.at,
             stream: self.snapshot.stream(allocation.stream),
             pool: self.snapshot.pool(self.state.pool_of(allocation.addr, allocation.pool)),
-            stack: self.snapshot.frames(allocation.stack).map(frame).collect(),
+            stack: StackJson(self.snapshot, allocation.stack),
         }
     }
 
@@ -182,9 +181,9 @@ impl Report<'_> {
         }
         table.print_rows(out)?;
         if let Some(gap) = self.gap()
-            && gap.total > 0
+            && gap.is_worth_a_word()
         {
-            let gap = format!("gap {}: {}", text::bytes(gap.total), gap.in_words());
+            let gap = format!("gap {}: {}", text::size(gap.total), gap.in_words());
             writeln!(out, "\n  {}", text::wrapped(&gap, 4))?;
         }
         writeln!(out)

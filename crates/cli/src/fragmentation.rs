@@ -7,7 +7,7 @@ use serde::Serialize;
 use vramscope_analysis::{Fragmentation, IdleSegment, Sample, fragmentation};
 
 use crate::args::FragmentationArgs;
-use crate::output::FrameJson;
+use crate::stack::StackJson;
 use crate::style::{self, Role};
 use crate::subject::{Subject, answer_map};
 use crate::table::Table;
@@ -69,7 +69,7 @@ struct SegmentJson<'a> {
     first_event: Option<u32>,
     last_event: Option<u32>,
     /// Where the oldest block that pins it was allocated.
-    stack: Vec<FrameJson<'a>>,
+    stack: StackJson<'a>,
 }
 
 impl<'a> SegmentJson<'a> {
@@ -85,7 +85,7 @@ impl<'a> SegmentJson<'a> {
             samples,
             first_event: event(when.0),
             last_event: event(when.1),
-            stack: snapshot.frames(stack).map(|frame| FrameJson::new(snapshot, frame)).collect(),
+            stack: StackJson(snapshot, stack),
         }
     }
 }
@@ -105,7 +105,9 @@ fn print(subject: &Subject, found: &Fragmentation, out: &mut dyn Write) -> std::
         .optional("idle", 2);
     let cells = text::columns().saturating_sub(80).clamp(8, 30);
     for sample in &found.samples {
-        let share = sample.unusable as f64 / sample.reserved.max(1) as f64;
+        // Holes come from the map and `reserved` from the counts; in a file that contradicts itself the map may show
+        // more.
+        let share = (sample.unusable as f64 / sample.reserved.max(1) as f64).clamp(0.0, 1.0);
         let row = [
             text::event(sample.at.event(), "start"),
             text::bytes(sample.reserved.max(0)),
@@ -115,7 +117,7 @@ fn print(subject: &Subject, found: &Fragmentation, out: &mut dyn Write) -> std::
             text::count(sample.idle_segments),
         ];
         let bar = text::cells("▒", share, cells);
-        table.painted(style::heat(share), row, format!("{:>5} {bar}", text::percent(share.min(1.0))));
+        table.painted(style::heat(share), row, format!("{:>5} {bar}", text::percent(share)));
     }
     table.print(out)?;
     let legend = format!(

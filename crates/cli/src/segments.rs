@@ -81,7 +81,7 @@ struct Segment {
 
 impl Segment {
     fn free(&self) -> u64 {
-        self.holes.iter().map(|hole| hole.size).sum()
+        self.holes.iter().fold(0, |sum, hole| sum.saturating_add(hole.size))
     }
 
     fn largest_hole(&self) -> u64 {

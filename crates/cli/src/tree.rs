@@ -139,7 +139,8 @@ impl Printer<'_> {
         }
         let hidden = last.children.get(shown.len()..).unwrap_or_default();
         if !hidden.is_empty() {
-            let bytes = hidden.iter().map(|&child| self.tree.nodes[child].bytes).sum();
+            let bytes =
+                hidden.iter().fold(0_u64, |sum, &child| sum.saturating_add(self.tree.nodes[child].bytes));
             let count = hidden.iter().map(|&child| self.tree.nodes[child].count).sum();
             self.row(
                 bytes,
@@ -162,8 +163,10 @@ impl Printer<'_> {
     ) -> std::io::Result<()> {
         let share = bytes as f64 / self.tree.root().bytes.max(1) as f64 * 100.0;
         let count = count.map(text::count).unwrap_or_default();
-        let indent = "  ".repeat(depth);
-        let room = text::columns().saturating_sub(32 + indent.len()).max(16);
+        // Deeper calls share the last column: a stack of thousands of frames must not push itself off the screen.
+        let room = text::columns().saturating_sub(32);
+        let indent = "  ".repeat(depth.min(room / 4));
+        let room = room.saturating_sub(indent.len()).max(16);
         let shown = text::size(bytes);
         // Inverted, the innermost frame comes first in a chain: the outer end goes.
         let name = if self.inverted { text::fit(name, room) } else { text::fit_end(name, room) };

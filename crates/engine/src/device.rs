@@ -14,6 +14,9 @@ use crate::answers::{FrameInfo, Owner};
 /// Lists in order that are kept for the next page.
 const KEPT_ORDERS: usize = 6;
 
+/// Annotations that are named at a moment, the outermost of them; more are the work of a file that closes none.
+const MOST_PHASES: usize = 32;
+
 /// What a stack is called.
 #[derive(Clone, Debug)]
 pub(crate) struct StackName {
@@ -231,7 +234,7 @@ impl Device {
         }
     }
 
-    /// Names of the annotations that are open at a moment, outermost first.
+    /// Names of the annotations that are open at a moment, outermost first; no more than a screen has room for.
     pub(crate) fn phases(&self, snapshot: &Snapshot, at: Moment) -> Vec<String> {
         let begun = self.spans.partition_point(|span| span.from <= at);
         let open =
@@ -240,6 +243,7 @@ impl Device {
             .map(|span| (span.depth, vramscope_format::phase(snapshot.text(span.name)).to_owned()))
             .collect();
         names.sort_by_key(|(depth, _)| *depth);
+        names.truncate(MOST_PHASES);
         names.into_iter().map(|(_, name)| name).collect()
     }
 }

@@ -4,6 +4,8 @@
 //! What a reader owes for each of them: no panic, no more time and memory than the size of the file explains,
 //! and either an answer with a warning or an error that names the place.
 
+mod databases;
+
 use crate::damage::OPCODES;
 use crate::pickle::{Dialect, pickle};
 use crate::value::{Record, Value, block, event, segment, snapshot};
@@ -19,6 +21,7 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     all.extend(collisions());
     all.extend(texts());
     all.extend(underflows());
+    all.extend(databases::all());
     all
 }
 

@@ -39,6 +39,107 @@ pub fn damage(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
+/// Words that readers look for, of every format.
+const WORDS: &[&[u8]] = &[
+    b"\"traceEvents\"",
+    b"\"device_traces\"",
+    b"\"segments\"",
+    b"\"external_annotations\"",
+    b"\"frames\"",
+    b"\"[memory]\"",
+    b"\"ph\": \"X\"",
+    b"\"Bytes\"",
+    b"\"Addr\"",
+    b"alloc",
+    b"free_requested",
+    b"free_completed",
+    b"segment_alloc",
+    b"segment_free",
+    b"segment_map",
+    b"segment_unmap",
+    b"oom",
+    b"START",
+    b"END",
+    b"null",
+    b"{}",
+    b"[]",
+    b"[[",
+    b"]]",
+    b",",
+    b":",
+    b"\"",
+    b"\\u",
+    b"\n",
+    b"\t",
+    b"1e308",
+    b"-1",
+    b"18446744073709551615",
+    b"-9223372036854775808",
+    b"0.5",
+    b"OP_MEMORY",
+    b"STRING_IDS",
+    b"MEMORY_RECORD",
+    b"CREATE TABLE",
+    b"Name,Size(KB),Allocation Time(us)",
+    b"\xff\xff\xff\xff",
+];
+
+/// The bytes with one to four random mutations of any format's kind; `other` is a file to take pieces from.
+pub fn mutate(bytes: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..*rng.pick(&[1, 1, 1, 2, 3, 4]) {
+        match rng.below(10) {
+            0 => put_word(&mut bytes, rng),
+            1 => change_digits(&mut bytes, rng),
+            2 => {
+                let from = range(other, rng);
+                let to = range(&bytes, rng);
+                bytes.splice(to, other[from].iter().copied());
+            }
+            3 => big_endian(&mut bytes, rng),
+            _ => rng.pick(&KINDS)(&mut bytes, rng),
+        }
+    }
+    bytes
+}
+
+/// Puts a word somewhere, or over what is there.
+fn put_word(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    let word = *rng.pick(WORDS);
+    let at = rng.index(bytes.len() + 1);
+    let end = if rng.percent(50) { at } else { (at + word.len()).min(bytes.len()) };
+    bytes.splice(at..end, word.iter().copied());
+}
+
+/// Replaces a number that is written in digits.
+fn change_digits(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    let Some(at) = find(bytes, rng, b"0123456789") else { return };
+    let len = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let numbers: [&[u8]; 9] = [
+        b"0",
+        b"1",
+        b"-1",
+        b"281474976710656",
+        b"9223372036854775807",
+        b"18446744073709551616",
+        b"1e18",
+        b"0.1",
+        b"",
+    ];
+    bytes.splice(at..at + len, rng.pick(&numbers).iter().copied());
+}
+
+/// Overwrites two or four bytes as databases write their numbers.
+fn big_endian(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    if bytes.is_empty() {
+        return;
+    }
+    let at = position(bytes.len(), rng);
+    let value = if rng.percent(50) { rng.below(64) as u32 } else { rng.next_u64() as u32 };
+    let width = *rng.pick(&[2, 4]);
+    overwrite(bytes, at, &value.to_be_bytes()[4 - width..]);
+}
+
 fn flip_bits(bytes: &mut Vec<u8>, rng: &mut Rng) {
     for _ in 0..*rng.pick(&[1, 1, 2, 8, 64]) {
         change_byte(bytes, rng, |byte, rng| byte ^ (1 << rng.below(8)));
@@ -205,7 +306,7 @@ mod tests {
 
     #[test]
     fn every_kind_accepts_every_short_file() {
-        for kind in KINDS {
+        for kind in KINDS.into_iter().chain([put_word as Kind, change_digits, big_endian]) {
             for len in 0..20 {
                 for seed in 0..50 {
                     let mut bytes: Vec<u8> =

@@ -157,6 +157,13 @@ impl Record {
         self.set("time_us", time_us)
     }
 
+    /// Sets `time_us` unless it is set.
+    #[must_use]
+    pub fn time_if_absent(self, time_us: i64) -> Self {
+        let key = Value::word("time_us");
+        if self.items.iter().any(|(k, _)| *k == key) { self } else { self.time(time_us) }
+    }
+
     /// Sets `stream`.
     #[must_use]
     pub fn stream(self, stream: u64) -> Self {

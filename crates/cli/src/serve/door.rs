@@ -41,7 +41,7 @@ impl Door {
                 Reply::ok("application/octet-stream", encode(&self.shared.log().since(seen)))
             }
             (_, "" | "vramscope.wasm.gz" | "ask" | "news") => Reply::no(405, "not with this method"),
-            _ => Reply::no(404, "there is no such thing here"),
+            _ => Reply::no(404, "not found"),
         }
     }
 

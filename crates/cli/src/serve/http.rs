@@ -154,7 +154,7 @@ fn talk(stream: TcpStream, place: &Place, answer: &dyn Fn(&Asked) -> Reply) -> s
     loop {
         let (asked, is_last) = match read(&mut reader)? {
             Heard::Request(asked) => (Ok(asked), false),
-            Heard::Nonsense(status, why) => (Err(Reply::no(status, why)), true),
+            Heard::BadRequest(status, why) => (Err(Reply::no(status, why)), true),
             Heard::End => return Ok(()),
         };
         let is_last = is_last || asked.as_ref().is_ok_and(|asked| asked.says("Connection", "close"));
@@ -173,15 +173,33 @@ fn talk(stream: TcpStream, place: &Place, answer: &dyn Fn(&Asked) -> Reply) -> s
 
 enum Heard {
     Request(Asked),
-    /// What cannot be understood, and why; the connection is of no more use.
-    Nonsense(u16, &'static str),
+    /// A request that cannot be understood, and why; the connection ends.
+    BadRequest(u16, &'static str),
     End,
 }
 
-fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Heard> {
+/// A source of bytes that can be told how long to wait for more.
+trait Patience {
+    fn wait_at_most(&self, time: Duration) -> std::io::Result<()>;
+}
+
+impl Patience for BufReader<TcpStream> {
+    fn wait_at_most(&self, time: Duration) -> std::io::Result<()> {
+        self.get_ref().set_read_timeout(Some(time))
+    }
+}
+
+/// Bytes in memory never wait.
+impl Patience for &[u8] {
+    fn wait_at_most(&self, _: Duration) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn read(reader: &mut (impl BufRead + Patience)) -> std::io::Result<Heard> {
     let mut head = Vec::new();
     let mut began = None;
-    reader.get_ref().set_read_timeout(Some(IDLE))?;
+    reader.wait_at_most(IDLE)?;
     while !head.ends_with(b"\r\n\r\n") {
         let buffer = reader.fill_buf()?;
         if buffer.is_empty() {
@@ -192,31 +210,31 @@ fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Heard> {
         head.extend_from_slice(buffer.get(..len).unwrap_or_default());
         reader.consume(len);
         if head.len() > MOST_HEAD {
-            return Ok(Heard::Nonsense(431, "too much before the question"));
+            return Ok(Heard::BadRequest(431, "request headers too large"));
         }
         let spent = began.get_or_insert_with(Instant::now).elapsed();
         match WHOLE_REQUEST.checked_sub(spent).filter(|left| !left.is_zero()) {
-            Some(left) => reader.get_ref().set_read_timeout(Some(left))?,
-            None => return Ok(Heard::Nonsense(408, "too slow")),
+            Some(left) => reader.wait_at_most(left)?,
+            None => return Ok(Heard::BadRequest(408, "too slow")),
         }
     }
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     let Ok(httparse::Status::Complete(_)) = parsed.parse(&head) else {
-        return Ok(Heard::Nonsense(400, "this is no HTTP"));
+        return Ok(Heard::BadRequest(400, "not an HTTP request"));
     };
     let (method, path) = (parsed.method.unwrap_or_default(), parsed.path.unwrap_or_default());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let headers = parsed.headers.iter().map(|header| (header.name.to_owned(), text(header.value))).collect();
     let mut asked = Asked { method: method.to_owned(), path: path.to_owned(), headers, body: Vec::new() };
     if asked.header("Transfer-Encoding").is_some() {
-        return Ok(Heard::Nonsense(501, "a body must say its length"));
+        return Ok(Heard::BadRequest(501, "Transfer-Encoding is not supported; send Content-Length"));
     }
     let len = match asked.header("Content-Length").map(str::parse::<usize>) {
         None => 0,
         Some(Ok(len)) if len <= MOST_BODY => len,
-        Some(Ok(_)) => return Ok(Heard::Nonsense(413, "too long for a question")),
-        Some(Err(_)) => return Ok(Heard::Nonsense(400, "a length that is no number")),
+        Some(Ok(_)) => return Ok(Heard::BadRequest(413, "request body too large")),
+        Some(Err(_)) => return Ok(Heard::BadRequest(400, "Content-Length is not a number")),
     };
     let began = Instant::now();
     while asked.body.len() < len {
@@ -228,7 +246,7 @@ fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Heard> {
         }
         asked.body.extend_from_slice(piece.get(..got).unwrap_or_default());
         if began.elapsed() > WHOLE_REQUEST {
-            return Ok(Heard::Nonsense(408, "too slow"));
+            return Ok(Heard::BadRequest(408, "too slow"));
         }
     }
     Ok(Heard::Request(asked))
@@ -256,4 +274,14 @@ fn write(
     stream.write_all(head.as_bytes())?;
     // The answer to HEAD is that to GET without its body.
     if is_head { Ok(()) } else { stream.write_all(&body) }
+}
+
+/// Hears all requests of a connection that says these bytes: how many there are, for tests of any bytes.
+pub(crate) fn hear(mut bytes: &[u8]) -> usize {
+    let mut heard = 0;
+    while let Ok(Heard::Request(asked)) = read(&mut bytes) {
+        debug_assert!(asked.body.len() <= MOST_BODY, "a body is bounded");
+        heard += 1;
+    }
+    heard
 }

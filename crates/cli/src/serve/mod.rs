@@ -23,6 +23,7 @@ use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open};
 use crate::args::CacheArgs;
 use crate::site::Site;
 use door::Door;
+pub(crate) use http::hear;
 
 /// The viewer for a browser: files stay here, pictures go out
 ///

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use vramscope_analysis::{Severity, Status};
 
-use super::report::{CountersJson, Device, File, PeakJson, Peaks, PhaseJson, RestJson};
+use super::report::{CountersJson, Device, File, GapJson, PeakJson, Peaks, PhaseJson, RestJson};
 use crate::finding;
 use crate::style::{self, Role};
 use crate::table::Table;
@@ -155,8 +155,8 @@ impl Device {
     }
 
     fn print_gap(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let Some(gap) = self.gap_at_peak.filter(|gap| gap.total > 0) else { return Ok(()) };
-        let total = text::bytes(gap.total);
+        let Some(gap) = self.gap_at_peak.filter(GapJson::is_worth_a_word) else { return Ok(()) };
+        let total = text::size(gap.total);
         writeln!(out, "\n  reserved but not requested at the peak: {total}")?;
         writeln!(out, "    {}", text::wrapped(&gap.in_words(), 4))
     }

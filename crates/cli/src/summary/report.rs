@@ -95,24 +95,41 @@ pub(super) struct RestJson {
 /// Reserved minus requested, by cause.
 #[derive(Clone, Copy, Serialize)]
 pub(crate) struct GapJson {
-    pub(crate) total: i64,
+    pub(crate) total: u64,
     pub(crate) rounding: u64,
     pub(crate) unsplit: u64,
     pub(crate) awaiting_free: u64,
     pub(crate) pinned_holes: u64,
     pub(crate) cached: u64,
     pub(crate) pools: u64,
-    pub(crate) unexplained: i64,
+    pub(crate) unexplained: u64,
+    pub(crate) contradicted: u64,
 }
 
 impl From<Gap> for GapJson {
     fn from(gap: Gap) -> Self {
-        let Gap { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools, unexplained } = gap;
-        Self { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools, unexplained }
+        let Gap { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools, .. } = gap;
+        let Gap { unexplained, contradicted, .. } = gap;
+        Self {
+            total,
+            rounding,
+            unsplit,
+            awaiting_free,
+            pinned_holes,
+            cached,
+            pools,
+            unexplained,
+            contradicted,
+        }
     }
 }
 
 impl GapJson {
+    /// Whether there is a gap, or the file says what cannot be.
+    pub(crate) fn is_worth_a_word(&self) -> bool {
+        self.total > 0 || self.contradicted > 0
+    }
+
     /// The causes that there are, in words.
     pub(crate) fn in_words(&self) -> String {
         let parts = [
@@ -125,8 +142,11 @@ impl GapJson {
         ];
         let shown = parts.iter().filter(|(_, bytes)| *bytes > 0);
         let mut shown: Vec<_> = shown.map(|(cause, n)| format!("{cause} {}", text::size(*n))).collect();
-        if self.unexplained != 0 {
-            shown.push(format!("not in the file {}", text::bytes(self.unexplained)));
+        if self.unexplained > 0 {
+            shown.push(format!("unexplained {}", text::size(self.unexplained)));
+        }
+        if self.contradicted > 0 {
+            shown.push(format!("the file contradicts itself by {}", text::size(self.contradicted)));
         }
         shown.join(" · ")
     }
@@ -332,7 +352,7 @@ fn lines(snapshot: &Snapshot, weights: &[Weight]) -> (Vec<LineJson>, RestJson) {
     let rest = lines.split_off(lines.len().min(LINES));
     let rest = RestJson {
         lines: rest.len(),
-        bytes: rest.iter().map(|line| line.bytes).sum(),
+        bytes: rest.iter().fold(0, |sum, line| sum.saturating_add(line.bytes)),
         count: rest.iter().map(|line| line.count).sum(),
     };
     (lines, rest)

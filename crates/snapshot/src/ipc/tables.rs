@@ -1,16 +1,19 @@
 //! Tables of columns, to and from Arrow streams.
+//!
+//! Arrow's own reader trusts the places of buffers that a message states, and panics where they lie outside it. So the
+//! messages are taken apart here: their frames and schemas by Arrow, the few kinds of columns that there are by hand.
 
 use std::collections::HashMap;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt8Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, LargeStringArray, PrimitiveArray, RecordBatch};
+use arrow_array::{ArrayRef, LargeStringArray, PrimitiveArray, RecordBatch};
 use arrow_buffer::ScalarBuffer;
-use arrow_ipc::reader::StreamReader;
+use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_ipc::{MessageHeader, root_as_message};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 
 use super::IpcError;
 
@@ -23,7 +26,7 @@ pub(super) const NAME: &str = "table";
 const ROWS_PER_BATCH: usize = 1 << 16;
 
 /// So many rows are made room for because the stream says so; more only as they arrive.
-const MAX_RESERVED: usize = 1 << 24;
+const MAX_RESERVED: usize = 1 << 20;
 
 /// One table on its way out: named columns, each a function from a range of rows to an array.
 pub(super) struct Outgoing<'a> {
@@ -109,7 +112,7 @@ impl<'a> Outgoing<'a> {
 /// One table on its way in. Each batch is taken apart as it arrives, so that at no time there is more
 /// than one beside the columns themselves.
 pub(super) struct Incoming {
-    schema: SchemaRef,
+    schema: Schema,
     columns: HashMap<String, Values>,
 }
 
@@ -135,23 +138,80 @@ impl Values {
         })
     }
 
-    /// Adds the rows of an array; `None` if it is of another type or has rows without a value.
-    fn extend(&mut self, array: &dyn Array) -> Option<()> {
-        if array.null_count() > 0 {
-            return None;
-        }
+    /// Adds so many rows of a batch; `None` if its buffers do not hold them.
+    fn extend(
+        &mut self,
+        rows: usize,
+        buffers: &mut impl Iterator<Item = Option<Slice>>,
+        body: &[u8],
+    ) -> Option<()> {
+        let mut next = || body.get(buffers.next()??);
+        // Which rows have a value: all, so it may be empty.
+        next()?;
         match self {
-            Self::U8(all) => all.extend_from_slice(array.as_primitive_opt::<UInt8Type>()?.values()),
-            Self::U32(all) => all.extend_from_slice(array.as_primitive_opt::<UInt32Type>()?.values()),
-            Self::U64(all) => all.extend_from_slice(array.as_primitive_opt::<UInt64Type>()?.values()),
-            Self::I32(all) => all.extend_from_slice(array.as_primitive_opt::<Int32Type>()?.values()),
-            Self::I64(all) => all.extend_from_slice(array.as_primitive_opt::<Int64Type>()?.values()),
+            Self::U8(all) => all.extend_from_slice(next()?.get(..rows)?),
+            Self::U32(all) => all.extend(numbers(next()?, rows)?.map(u32::from_le_bytes)),
+            Self::U64(all) => all.extend(numbers(next()?, rows)?.map(u64::from_le_bytes)),
+            Self::I32(all) => all.extend(numbers(next()?, rows)?.map(i32::from_le_bytes)),
+            Self::I64(all) => all.extend(numbers(next()?, rows)?.map(i64::from_le_bytes)),
             Self::Text(all) => {
-                let array = array.as_string_opt::<i64>()?;
-                all.extend((0..array.len()).map(|row| array.value(row).to_owned()));
+                let (ends, texts) = (next()?, next()?);
+                // No rows may have no ends, not even that of the text before the first.
+                let mut ends = numbers(ends, if rows == 0 { 0 } else { rows + 1 })?.map(i64::from_le_bytes);
+                let place = |end: i64| usize::try_from(end).ok();
+                let Some(mut start) = ends.next().and_then(place) else { return (rows == 0).then_some(()) };
+                for end in ends {
+                    let end = place(end)?;
+                    all.push(std::str::from_utf8(texts.get(start..end)?).ok()?.to_owned());
+                    start = end;
+                }
             }
         }
         Some(())
+    }
+}
+
+/// A place in the body of a message.
+type Slice = std::ops::Range<usize>;
+
+/// So many numbers of `N` bytes each, if there are.
+fn numbers<const N: usize>(bytes: &[u8], rows: usize) -> Option<impl ExactSizeIterator<Item = [u8; N]>> {
+    let (numbers, _) = bytes.get(..rows.checked_mul(N)?)?.as_chunks::<N>();
+    Some(numbers.iter().copied())
+}
+
+/// One message of a stream.
+struct Message {
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// What precedes the length of a message.
+const CONTINUES: [u8; 4] = [0xff; 4];
+
+impl Message {
+    /// The next message of a stream; `None` at its end. Memory is taken as bytes arrive, whatever lengths say.
+    fn read(source: &mut impl BufRead, reused: Vec<u8>) -> Result<Option<Self>, IpcError> {
+        let broken = || IpcError::Arrow("a stream breaks off".into());
+        let mut length = CONTINUES;
+        while length == CONTINUES {
+            source.read_exact(&mut length).map_err(|_| broken())?;
+        }
+        if length == [0; 4] {
+            return Ok(None);
+        }
+        let mut message = Self { head: Vec::new(), body: reused };
+        let mut take = |length: Option<u64>, into: &mut Vec<u8>| {
+            let length = length.ok_or_else(broken)?;
+            into.clear();
+            let read = source.by_ref().take(length).read_to_end(into).map_err(|_| broken())?;
+            if read as u64 == length { Ok(()) } else { Err(broken()) }
+        };
+        take(u64::try_from(i32::from_le_bytes(length)).ok(), &mut message.head)?;
+        let body =
+            root_as_message(&message.head).map_err(|error| IpcError::Arrow(error.to_string()))?.bodyLength();
+        take(u64::try_from(body).ok(), &mut message.body)?;
+        Ok(Some(message))
     }
 }
 
@@ -173,29 +233,45 @@ impl Incoming {
         if source.fill_buf().map_err(|error| IpcError::Arrow(error.to_string()))?.is_empty() {
             return Ok(None);
         }
-        let mut reader = StreamReader::try_new(source, None).map_err(arrow)?;
-        let schema = reader.schema();
+        let odd = || IpcError::Arrow("a message is not of this kind of stream".into());
+        let first = Message::read(source, Vec::new())?.ok_or_else(odd)?;
+        let head = root_as_message(&first.head).map_err(|error| IpcError::Arrow(error.to_string()))?;
+        let schema = try_fb_to_schema(head.header_as_schema().ok_or_else(odd)?).map_err(arrow)?;
         if schema.metadata().get("version").map(String::as_str) != Some(VERSION) {
             return Err(IpcError::Version);
         }
         let rows = schema.metadata().get("rows").and_then(|rows| rows.parse().ok()).unwrap_or(0);
         let missing = |field: &Field| IpcError::Missing(field.name().clone());
-        let mut columns = HashMap::new();
+        let mut columns: Vec<Values> = Vec::new();
         for field in schema.fields() {
-            let values =
-                Values::new(field.data_type(), rows.min(MAX_RESERVED)).ok_or_else(|| missing(field))?;
-            columns.insert(field.name().clone(), values);
+            let values = Values::new(field.data_type(), rows.min(MAX_RESERVED));
+            columns.push(values.ok_or_else(|| missing(field))?);
         }
-        for batch in &mut reader {
-            let batch = batch.map_err(arrow)?;
-            for (field, array) in schema.fields().iter().zip(batch.columns()) {
-                let values = columns.get_mut(field.name()).ok_or_else(|| missing(field))?;
-                values.extend(array).ok_or_else(|| missing(field))?;
+        let mut reused = first.body;
+        while let Some(message) = Message::read(source, reused)? {
+            let head = root_as_message(&message.head).map_err(|error| IpcError::Arrow(error.to_string()))?;
+            if head.header_type() != MessageHeader::RecordBatch {
+                return Err(odd());
             }
+            let batch = head.header_as_record_batch().ok_or_else(odd)?;
+            let nodes = batch.nodes().ok_or_else(odd)?;
+            let is_whole =
+                |node: &arrow_ipc::FieldNode| node.length() == batch.length() && node.null_count() == 0;
+            if batch.compression().is_some() || nodes.len() != columns.len() || !nodes.iter().all(is_whole) {
+                return Err(odd());
+            }
+            let rows = usize::try_from(batch.length()).map_err(|_| odd())?;
+            let mut buffers = batch.buffers().ok_or_else(odd)?.iter().map(|buffer| {
+                let start = usize::try_from(buffer.offset()).ok()?;
+                Some(start..start.checked_add(usize::try_from(buffer.length()).ok()?)?)
+            });
+            for (field, values) in schema.fields().iter().zip(&mut columns) {
+                values.extend(rows, &mut buffers, &message.body).ok_or_else(|| missing(field))?;
+            }
+            reused = message.body;
         }
-        if !reader.is_finished() {
-            return Err(IpcError::Arrow("a stream breaks off".into()));
-        }
+        let names = schema.fields().iter().map(|field| field.name().clone());
+        let columns = names.zip(columns).collect();
         Ok(Some(Self { schema, columns }))
     }
 

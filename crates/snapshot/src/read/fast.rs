@@ -163,6 +163,8 @@ impl Machine {
                 Key::CompileContext => meta.compile_context = self.fast_text(&mut cursor)?,
                 Key::UserMetadata => meta.user_metadata = self.fast_text(&mut cursor)?,
                 Key::PoolId => event.pool = self.fast_pool(&mut cursor)?,
+                // Of two lists only the last would become a stack, and the first may be referred to later.
+                Key::Frames if matches!(stack, FastStack::New { .. }) => return None,
                 Key::Frames => stack = self.fast_stack(&mut cursor)?,
                 _ => return None,
             }

@@ -343,9 +343,9 @@ fn draw_bar(
 fn gap_words(gap: &Gap) -> String {
     let causes = gap.parts().into_iter().filter(|(_, held)| *held > 0);
     let parts = causes.map(|(name, held)| format!("{} {}", words(name), size(held)));
-    let unexplained = (gap.unexplained != 0).then(|| format!("unexplained {}", bytes(gap.unexplained)));
+    let unexplained = (gap.unexplained != 0).then(|| format!("unexplained {}", size(gap.unexplained)));
     let parts: Vec<_> = parts.chain(unexplained).collect();
-    format!("gap {} (reserved − requested): {}", bytes(gap.total), parts.join(", "))
+    format!("gap {} (reserved − requested): {}", size(gap.total), parts.join(", "))
 }
 
 /// What the cursor is on.

@@ -59,7 +59,13 @@ fn moment(app: &mut App, ui: &mut Ui) {
         pair(app, ui, "phase", &info.phases.join(" › "), "");
     }
     if let (Some(time), Some((origin, _))) = (info.time, summary.time) {
-        pair(app, ui, "time", &format!("+{}", duration(time - origin)), &vramscope_format::clock(time));
+        pair(
+            app,
+            ui,
+            "time",
+            &format!("+{}", duration(time.saturating_sub(origin))),
+            &vramscope_format::clock(time),
+        );
     }
     if !info.gap.is_empty() && summary.told.reserved {
         ui.add_space(10.0);

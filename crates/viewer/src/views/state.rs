@@ -71,7 +71,7 @@ fn segment(app: &mut App, ui: &mut Ui, range: &MapRange, largest: u64, room: f32
     let palette = app.palette();
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
     let painter = ui.painter_at(rect);
-    let used: u64 = range.blocks.iter().map(|block| block.size).sum();
+    let used: u64 = range.blocks.iter().fold(0, |sum, block| sum.saturating_add(block.size));
     let name = format!("{} {}", bytes(range.size as i64), if range.expandable { "expandable" } else { "" });
     painter.text(rect.left_center(), Align2::LEFT_CENTER, name, theme::tick(), palette.text);
     let free = format!(

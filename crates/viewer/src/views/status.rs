@@ -45,7 +45,7 @@ fn numbers(app: &App, ui: &mut Ui, info: &MomentInfo, summary: &Summary) {
         at => format!("event {}", count(at - 1)),
     };
     if let (Some(time), Some(origin)) = (info.time, summary.time.map(|(origin, _)| origin)) {
-        place += &format!("  {}  +{}", vramscope_format::clock(time), duration(time - origin));
+        place += &format!("  {}  +{}", vramscope_format::clock(time), duration(time.saturating_sub(origin)));
     }
     let part = |ui: &mut Ui, text: String, color| {
         ui.label(RichText::new(text).font(theme::mono()).color(color));

@@ -13,6 +13,10 @@ use crate::read::trace::{Slice, SliceKind};
 /// Call stacks are joined to a text of at most so many frames.
 const MAX_FRAMES: usize = 256;
 
+/// A row that is kept has two times or a time and totals, so that it is longer than this in any profile. What is
+/// kept of it takes a multiple of that.
+const LEAST_ROW: usize = 24;
+
 /// What a database says beside its rows.
 #[derive(Default)]
 pub(super) struct Facts {
@@ -29,10 +33,13 @@ pub(super) fn read(bytes: &[u8], strings: &mut Strings, rows: &mut Rows) -> Resu
     let mut reading = Reading {
         database: &database,
         names: HashMap::new(),
+        components: HashMap::new(),
         strings,
         rows,
         faults: Vec::new(),
         bytes: bytes.len() as u64,
+        most_rows: 1024 + bytes.len() / LEAST_ROW,
+        refused: 0,
     };
     reading.names();
     reading.operators();
@@ -42,6 +49,10 @@ pub(super) fn read(bytes: &[u8], strings: &mut Strings, rows: &mut Rows) -> Resu
     reading.operators_running();
     let rank = reading.rank();
     let faults = std::mem::take(&mut reading.faults);
+    let refused = reading.refused;
+    if refused > 0 {
+        rows.warnings.push(format!("{refused} rows are left out: the file is too short to hold so many"));
+    }
     let is_profile = ["OP_MEMORY", "MEMORY_RECORD"].iter().any(|name| database.table(name).is_some());
     let damage = faults
         .first()
@@ -56,10 +67,16 @@ struct Reading<'a> {
     database: &'a Database<'a>,
     /// Texts by their number.
     names: HashMap<i64, StrId>,
+    /// Who a name stands for.
+    components: HashMap<StrId, Component>,
     strings: &'a mut Strings,
     rows: &'a mut Rows,
     faults: Vec<(&'static str, SqliteError)>,
     bytes: u64,
+    /// Rows that are kept of each kind.
+    most_rows: usize,
+    /// Rows beyond that.
+    refused: u64,
 }
 
 fn total(allocated: Value<'_>, active: Value<'_>, reserved: Value<'_>) -> Total {
@@ -121,6 +138,9 @@ impl Reading<'_> {
             |reading, [name, size, allocated, released, reusable, a, b, c, d, e, f, stream, device]| {
                 number += 1;
                 let name = reading.name(name);
+                if !reading.has_room(reading.rows.ops.len()) {
+                    return;
+                }
                 let (Some(size), Some(allocated_ns)) =
                     (size.unsigned().filter(|size| *size < 1 << 48), allocated.int())
                 else {
@@ -160,10 +180,9 @@ impl Reading<'_> {
             columns,
             |reading, [component, time, allocated, active, reserved, device]| {
                 let Some(time_ns) = time.int() else { return };
-                let name = reading.strings.table.get(reading.name(component)).to_owned();
-                let component = Component::of(name.as_bytes(), reading.strings);
+                let component = reading.component(component);
                 let total = total(allocated, active, reserved);
-                reading.rows.records.push(RecordRow { component, time_ns, total, device: ordinal(device) });
+                reading.record(RecordRow { component, time_ns, total, device: ordinal(device) });
             },
         );
     }
@@ -174,8 +193,39 @@ impl Reading<'_> {
             let Some(time_ns) = time.int() else { return };
             let component = Component::Other(reading.name(module));
             let total = Total { reserved: reserved.unsigned(), ..Total::default() };
-            reading.rows.records.push(RecordRow { component, time_ns, total, device: ordinal(device) });
+            reading.record(RecordRow { component, time_ns, total, device: ordinal(device) });
         });
+    }
+
+    /// Who a row is about.
+    fn component(&mut self, name: Value<'_>) -> Component {
+        let name = self.name(name);
+        if let Some(known) = self.components.get(&name) {
+            return *known;
+        }
+        let text = self.strings.table.get(name).to_owned();
+        let component = Component::of(text.as_bytes(), self.strings);
+        self.components.insert(name, component);
+        component
+    }
+
+    /// Whether one more row can be kept of so many; counts those that cannot.
+    fn has_room(&mut self, kept: usize) -> bool {
+        let has_room = kept < self.most_rows;
+        self.refused += u64::from(!has_room);
+        has_room
+    }
+
+    fn record(&mut self, row: RecordRow) {
+        if self.has_room(self.rows.records.len()) {
+            self.rows.records.push(row);
+        }
+    }
+
+    fn slice(&mut self, slice: Slice) {
+        if self.has_room(self.rows.slices.len()) {
+            self.rows.slices.push(slice);
+        }
     }
 
     /// Ranges that the program marked, and the profiler's steps.
@@ -185,14 +235,7 @@ impl Reading<'_> {
                 && name != StrId::EMPTY
             {
                 let kind = SliceKind::Annotation;
-                reading.rows.slices.push(Slice {
-                    start_ns,
-                    end_ns,
-                    thread: 0,
-                    name,
-                    call_stack: StrId::EMPTY,
-                    kind,
-                });
+                reading.slice(Slice { start_ns, end_ns, thread: 0, name, call_stack: StrId::EMPTY, kind });
             }
         };
         self.each("MSTX_EVENTS", ["startNs", "endNs", "message"], |reading, [start, end, message]| {
@@ -218,17 +261,35 @@ impl Reading<'_> {
             }
         });
         let mut texts: HashMap<i64, StrId> = HashMap::new();
+        // The same frames are joined once, as most stacks come again in every step.
+        let mut joined: HashMap<Vec<StrId>, StrId> = HashMap::new();
+        // Long texts that are referred to again and again cannot multiply.
         let mut budget = (1 << 20) + 4 * self.bytes;
+        let mut too_long = 0_u64;
         for (id, mut chain) in chains {
             chain.sort_by_key(|(depth, _)| *depth);
-            let frames: Vec<&str> = chain.iter().map(|(_, frame)| self.strings.table.get(*frame)).collect();
-            // Long texts that are referred to again and again cannot multiply.
-            let text = frames.join(";");
-            budget = budget.saturating_sub(text.len() as u64);
-            if budget == 0 {
-                break;
+            let frames: Vec<StrId> = chain.iter().map(|(_, frame)| *frame).collect();
+            if let Some(known) = joined.get(&frames) {
+                texts.insert(id, *known);
+                continue;
             }
-            texts.insert(id, self.strings.intern(text.as_bytes()));
+            let names = frames.iter().map(|frame| self.strings.table.get(*frame));
+            let length = names.clone().fold(0, |sum, name| sum + name.len() as u64 + 1);
+            let Some(rest) = budget.checked_sub(length) else {
+                too_long += 1;
+                continue;
+            };
+            budget = rest;
+            let text = names.collect::<Vec<_>>().join(";");
+            let text = self.strings.intern(text.as_bytes());
+            joined.insert(frames, text);
+            texts.insert(id, text);
+        }
+        if too_long > 0 {
+            let warning = format!(
+                "PYTORCH_CALLCHAINS: {too_long} call stacks are left out: written out they are far longer than the file"
+            );
+            self.rows.warnings.push(warning);
         }
         if texts.is_empty() {
             return;
@@ -244,7 +305,7 @@ impl Reading<'_> {
             let next = threads.len() as u32;
             let thread = *threads.entry(thread.int().unwrap_or_default()).or_insert(next);
             let (name, kind) = (reading.name(name), SliceKind::Operator);
-            reading.rows.slices.push(Slice { start_ns, end_ns, thread, name, call_stack, kind });
+            reading.slice(Slice { start_ns, end_ns, thread, name, call_stack, kind });
         });
     }
 

@@ -298,19 +298,18 @@ impl AscendProfile {
 
     fn read_info(&mut self) {
         // Several small files one after another.
-        let mut rest = std::mem::take(&mut self.info);
+        let info = std::mem::take(&mut self.info);
+        let mut rest = info.trim_ascii_start();
         while !rest.is_empty() {
             let mut json = JsonReader::new(InfoSink::default());
-            let read = json.feed(&rest);
+            let read = json.feed(rest);
             self.role = self.role.take().or(json.sink.role);
             self.rank = json.sink.rank.or(self.rank);
-            let used = (json.offset as usize + 1).min(rest.len());
+            let used = usize::try_from(json.offset).unwrap_or(usize::MAX).saturating_add(1);
             if read.is_err() || !json.sink.done {
                 break;
             }
-            rest.drain(..used);
-            let blank = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-            rest.drain(..blank);
+            rest = rest.get(used..).unwrap_or_default().trim_ascii_start();
         }
     }
 }

@@ -3,9 +3,15 @@
 //! Written here because it must build for the browser and be safe on any bytes: no page is read outside the
 //! file, none more often than there are pages, and what is wrong is named with the number of its page. Only
 //! tables with row ids are read, which are all that profilers write.
+//!
+//! In a sound database every row has bytes of its own, so all rows of all tables together are no longer than the
+//! file. That is the budget which every row is paid from: rows that lie on top of each other, or tables that
+//! share their pages, end the reading when it is spent.
 
 mod record;
 mod schema;
+
+use std::cell::Cell;
 
 pub(super) use record::Value;
 use record::{Record, varint};
@@ -29,7 +35,9 @@ pub(super) struct Database<'a> {
     /// Bytes of a page that are used; extensions may keep some for themselves.
     usable: usize,
     pages: u32,
-    pub(super) tables: Vec<Table>,
+    /// Bytes of rows that may still be read.
+    left: Cell<u64>,
+    tables: Vec<Table>,
 }
 
 /// Deeper trees than any database has.
@@ -37,6 +45,12 @@ const MAX_DEPTH: usize = 24;
 
 /// A row longer than this is none.
 const MAX_ROW: u64 = 16 << 20;
+
+/// What a row takes beside its values, at the least: the reference to it, its length and its number.
+const LEAST_ROW: u64 = 4;
+
+/// More tables than any profiler writes; those after that are not looked at.
+const MAX_TABLES: usize = 1024;
 
 impl<'a> Database<'a> {
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, SqliteError> {
@@ -57,13 +71,15 @@ impl<'a> Database<'a> {
             return Err(SqliteError::Header("its text is UTF-16, which is not read; profilers write UTF-8"));
         }
         let pages = u32::try_from(bytes.len().div_ceil(page_size)).unwrap_or(u32::MAX);
-        let mut database = Self { bytes, page_size, usable, pages, tables: Vec::new() };
+        let left = Cell::new(bytes.len() as u64);
+        let mut database = Self { bytes, page_size, usable, pages, left, tables: Vec::new() };
         let mut tables = Vec::new();
         // The schema is a table itself, at page 1: type, name, table, root page, SQL.
         database.scan(1, &mut |_, row| {
             if let (Value::Text(b"table"), Value::Text(name), Value::Int(root), Value::Text(sql)) =
                 (row.get(0), row.get(1), row.get(3), row.get(4))
                 && let Ok(root) = u32::try_from(root)
+                && tables.len() < MAX_TABLES
             {
                 tables.push(Table::new(name, root, sql));
             }
@@ -200,7 +216,10 @@ impl<'a> Database<'a> {
         let (row_id, more) = varint(cell.get(used..).unwrap_or_default()).ok_or_else(short)?;
         let body = cell.get(used + more..).unwrap_or_default();
         let length = u64::try_from(length).ok().filter(|length| *length <= MAX_ROW);
-        let length = length.ok_or_else(|| damaged(number, "a row is longer than any"))? as usize;
+        let length = length.ok_or_else(|| damaged(number, "a row is longer than any"))?;
+        let unpaid = self.left.get().checked_sub(length + LEAST_ROW);
+        self.left.set(unpaid.ok_or_else(|| damaged(number, "its rows lie on top of others"))?);
+        let length = length as usize;
         let most = self.usable - 35;
         if length <= most {
             return Ok((row_id, body.get(..length).ok_or_else(short)?));
@@ -232,4 +251,36 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
 
 fn be32(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database of one page: a schema whose rows all are the one at the end of the page.
+    fn aliased(rows: u16) -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        bytes[..16].copy_from_slice(MAGIC);
+        bytes[16..18].copy_from_slice(&4096_u16.to_be_bytes());
+        // A row of five values: "table", "T", "", page 1, "T(a)"; its types, then the values.
+        let row = *b"\x06\x17\x0f\x0d\x09\x15tableTT(a)";
+        let cell = [&[row.len() as u8, 1][..], &row].concat();
+        let at = 4096 - cell.len();
+        bytes[at..].copy_from_slice(&cell);
+        bytes[100] = LEAF;
+        bytes[103..105].copy_from_slice(&rows.to_be_bytes());
+        for row in 0..usize::from(rows) {
+            bytes[108 + 2 * row..110 + 2 * row].copy_from_slice(&(at as u16).to_be_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn rows_on_top_of_each_other_end_the_reading() {
+        // Each costs 16 bytes and the least: 4096 bytes are enough for 204 of them.
+        let names = |rows| Database::open(&aliased(rows)).map(|database| database.tables.len());
+        assert_eq!(names(1), Ok(1));
+        assert_eq!(names(204), Ok(204));
+        assert_eq!(names(205), Err(SqliteError::Page { page: 1, reason: "its rows lie on top of others" }));
+    }
 }

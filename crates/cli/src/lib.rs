@@ -1,0 +1,133 @@
+//! The `vramscope` command, as a library: `main.rs` starts it, and tests and fuzzers call it without a process.
+
+mod args;
+mod at;
+mod categories;
+mod demo;
+mod diff;
+mod doctor;
+mod events;
+mod export;
+mod finding;
+mod flame;
+mod fragmentation;
+mod help;
+mod insights;
+mod many;
+mod output;
+mod overlap;
+mod phases;
+mod pools;
+mod progress;
+mod ranks;
+mod report;
+mod segments;
+mod serve;
+mod shapes;
+mod site;
+mod stack;
+mod style;
+mod subject;
+mod summary;
+mod table;
+mod text;
+mod top;
+mod tree;
+mod tui;
+mod view;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+use vramscope_files::WriteError;
+
+use args::{Args, Command};
+
+/// Does what the command line says. What it ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
+pub fn main() -> ExitCode {
+    let args = Args::from_arg_matches(&help::command().get_matches()).unwrap_or_else(|error| error.exit());
+    style::choose(args.units, args.color);
+    // Not locked: the terminal UI gives the terminal back from another thread.
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout());
+    let result = run(&args, &mut out).and_then(|code| Ok(out.flush().map(|()| code)?));
+    match result {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            text::complain(&format!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Answers a command line that prints something: what standard output would get goes to `out`. What opens a
+/// window, a terminal or a port is refused. An error is what standard error would say.
+pub fn answer<Text>(line: impl IntoIterator<Item = Text>, out: &mut dyn Write) -> Result<(), String>
+where
+    Text: Into<OsString> + Clone,
+{
+    let args = Args::try_parse_from(line).map_err(|error| error.to_string())?;
+    match &args.command {
+        None | Some(Command::Tui(_) | Command::View(_) | Command::Serve(_)) => Err("not here".into()),
+        Some(_) => run(&args, out).map(|_| ()).map_err(|error| format!("{error:#}")),
+    }
+}
+
+/// Parses all requests of a connection to `serve` that sends these bytes; returns how many there are.
+pub fn hear(bytes: &[u8]) -> usize {
+    serve::hear(bytes)
+}
+
+fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let Some(command) = &args.command else { return tui::open(args, out) };
+    match command {
+        Command::Tui(tui) => tui::run(tui, args.color),
+        Command::Summary(summary) => summary::run(summary, out),
+        Command::At(at) => at::run(at, out),
+        Command::Tree(tree) => tree::run(tree, out),
+        Command::Top(top) => top::run(top, out),
+        Command::Flame(flame) => flame::run(flame, out),
+        Command::Diff(diff) => diff::run(diff, out),
+        Command::Insights(insights) => insights::run(insights, out),
+        Command::Phases(phases) => phases::run(phases, out),
+        Command::Fragmentation(args) => fragmentation::run(args, out),
+        Command::Ranks(ranks) => ranks::run(ranks, out),
+        Command::Segments(segments) => segments::run(segments, out),
+        Command::Overlap(overlap) => overlap::run(overlap, out),
+        Command::Pools(pools) => pools::run(pools, out),
+        Command::Categories(categories) => categories::run(categories, out),
+        Command::Shapes(shapes) => shapes::run(shapes, out),
+        Command::Export(export) => export::run(export, out),
+        Command::View(view) => view::run(view, out),
+        Command::Report(report) => report::run(report, out),
+        Command::Serve(serve) => serve::run(serve, out),
+        Command::Doctor(doctor) => doctor::run(doctor, out),
+        Command::Events(events) => events::run(events, out),
+        Command::Demo(demo) => demo::run(demo, out),
+        Command::Help(args) => help::run(args, out).map(|()| ExitCode::SUCCESS),
+        Command::Completions(args) => {
+            clap_complete::generate(args.shell, &mut Args::command(), "vramscope", &mut out);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man(_) => {
+            help::write_manual(&mut out)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Whoever read our output has had enough.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+        || matches!(error.downcast_ref(), Some(WriteError::Io { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe)
+        || error.chain().any(|cause| {
+            cause
+                .downcast_ref::<serde_json::Error>()
+                .is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))
+        })
+}

@@ -1,0 +1,29 @@
+//! Every verb on inputs of n and 4 n: time and memory grow with the input, not faster. `cargo xtask scale` does the
+//! same with larger ones.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::path::Path;
+
+use vramscope_testkit::scale::Scale;
+use vramscope_testkit::shapes::SHAPES;
+use vramscope_testkit::verbs::VERBS;
+
+/// Four times this is enough for anything quadratic to take seconds.
+const N: u64 = 2500;
+
+#[test]
+fn four_times_the_input_costs_about_four_times_as_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let scale = Scale { program: Path::new(env!("CARGO_BIN_EXE_vramscope")), folder: folder.path(), n: N };
+    let halves: Vec<Vec<String>> = std::thread::scope(|scope| {
+        let half = |from: usize| {
+            let scale = &scale;
+            let shapes = SHAPES.iter().skip(from).step_by(2);
+            scope.spawn(move || shapes.flat_map(|shape| scale.check(shape, VERBS)).collect())
+        };
+        [half(0), half(1)].into_iter().map(|half| half.join().unwrap()).collect()
+    });
+    let faults = halves.concat();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

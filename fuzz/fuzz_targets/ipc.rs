@@ -1,0 +1,9 @@
+//! Any bytes as an entry of the cache.
+#![no_main]
+
+#[path = "../ipc.rs"]
+mod ipc;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    ipc::check(data);
+});

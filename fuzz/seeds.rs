@@ -1,0 +1,84 @@
+//! What each target starts from: small inputs of every kind, made here so that nothing large is kept. What once broke
+//! is among them in small: annotations that are never closed, levels below zero, rows that are one row.
+
+use vramscope_engine::{Axis, Bytes, Request, Source, Stretch, Weigh, encode};
+use vramscope_snapshot::{Reader, ipc};
+use vramscope_testkit::shapes::SHAPES;
+use vramscope_testkit::verbs::VERBS;
+use vramscope_testkit::{Rng, attacks};
+
+/// Longer inputs make a fuzzer slow.
+const LONGEST: usize = 32 << 10;
+
+/// About so many events per shape.
+const SMALL: u64 = 24;
+
+/// Files of every format and shape.
+pub(crate) fn files() -> Vec<Vec<u8>> {
+    let shapes = SHAPES.iter().map(|shape| (shape.make)(SMALL));
+    let levels = br#"{"device_traces": [[{"action":"alloc","size":33554432000},{"action":"segment_alloc","size":20971520000}]]}"#;
+    let attacks = attacks::all().into_iter().map(|(_, bytes)| bytes);
+    let all = shapes.chain([levels.to_vec()]).chain(attacks);
+    all.filter(|bytes| bytes.len() <= LONGEST).collect()
+}
+
+/// The inputs of a target.
+pub(crate) fn seeds(target: &str, corpus: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let files = || files().into_iter().chain(corpus.iter().cloned());
+    match target {
+        "read" => files().collect(),
+        "sqlite" => {
+            let mut rng = Rng::new(5);
+            (0..40).map(|len| (0..20 * len).map(|_| rng.next_u64() as u8).collect()).collect()
+        }
+        "verbs" => {
+            let prefixed = |(number, file): (usize, Vec<u8>)| [&[number as u8, 0][..], &file].concat();
+            let mut seeds: Vec<_> = (0..VERBS.len()).cycle().zip(files()).map(prefixed).collect();
+            let file = corpus.first().cloned().unwrap_or_default();
+            seeds.extend((0..VERBS.len()).map(|verb| [&[verb as u8, 1, verb as u8][..], &file].concat()));
+            seeds
+        }
+        "http" => REQUESTS.iter().map(|request| request.to_vec()).collect(),
+        "ipc" => files().filter_map(|file| entry(&file)).collect(),
+        "wire" => requests().iter().map(encode).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A file as the cache keeps it.
+fn entry(file: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader::new();
+    reader.feed(file).ok()?;
+    let mut bytes = Vec::new();
+    ipc::encode(&reader.finish().ok()?, &mut bytes).ok()?;
+    Some(bytes)
+}
+
+const REQUESTS: &[&[u8]] = &[
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nAccept-Encoding: gzip\r\n\r\n",
+    b"POST /ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhelloGET /x HTTP/1.1\r\nConnection: close\r\n\r\n",
+    b"POST /ask HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    b"GET /%00%ff?token=abc HTTP/1.0\r\nCookie: a=b; c=d\r\n\r\n",
+    b"HEAD * HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    b"\r\n\r\n",
+];
+
+fn requests() -> Vec<Request> {
+    let of = Source { file: 0, device: 0 };
+    let stretch = Stretch { axis: Axis::Events, x: (0.0, 40.0), width: 50 };
+    let (bytes, y, height) = (Bytes::Requested, (0.0, 1e6), 40);
+    vec![
+        Request::Summary(of),
+        Request::Insights(of),
+        Request::Rank(of),
+        Request::Tile { of, bytes, stretch, y, height, pools: true, categories: true },
+        Request::Curve { of, stretch },
+        Request::Outline { of, bytes, stretch, alloc: 3, pools: false },
+        Request::Lanes { of, bytes, stretch, lanes: vec![(0, 0, 9)], height: 9, categories: false },
+        Request::Moment { of, at: 7, whole: true },
+        Request::Details { of, alloc: 3, at: 7 },
+        Request::State { of, at: 9 },
+        Request::Tree { of, weigh: Weigh::Lifetime(0, 9), inverted: true, own: true },
+        Request::Diff { before: (of, 0), after: (of, 9), own: true },
+    ]
+}
