@@ -35,6 +35,7 @@ mod top;
 mod tree;
 mod tui;
 mod view;
+mod whatif;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -87,6 +88,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::View(view) => view::run(view, out),
         Command::Report(report) => report::run(report, out),
         Command::Serve(serve) => serve::run(serve, out),
+        Command::Whatif(whatif) => whatif::run(whatif, out),
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),
         Command::Demo(demo) => demo::run(demo, out),

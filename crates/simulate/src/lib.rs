@@ -9,6 +9,7 @@
 
 mod addresses;
 mod allocator;
+mod answer;
 mod check;
 mod extract;
 mod requests;
@@ -17,8 +18,9 @@ mod settings;
 
 pub use addresses::Order;
 pub use allocator::{Counters, SimulatedSegment};
+pub use answer::{Answer, Study, StudyError};
 pub use check::{Agreement, Difference, Refusal};
 pub use extract::{ExtractError, requests};
 pub use requests::{Action, DeviceCall, Facts, Kind, Place, Requests, Step};
-pub use run::{End, Moments, Observer, OutOfMemory, Outcome, Simulator};
+pub use run::{Curve, End, Moments, Observer, OutOfMemory, Outcome, Simulator};
 pub use settings::{Settings, SettingsError};

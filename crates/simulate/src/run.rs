@@ -196,3 +196,61 @@ impl Observer for Moments {
         true
     }
 }
+
+/// The highest reserved and allocated bytes in each of a number of equal stretches of the recording.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    events: u64,
+    reserved: Vec<u64>,
+    requested: Vec<u64>,
+    last: Counters,
+    at: usize,
+}
+
+impl Curve {
+    /// A curve of so many stretches over a recording of so many events.
+    pub fn new(events: usize, stretches: usize) -> Self {
+        let stretches = stretches.max(1);
+        Self {
+            events: events.max(1) as u64,
+            reserved: vec![0; stretches],
+            requested: vec![0; stretches],
+            last: Counters::default(),
+            at: 0,
+        }
+    }
+
+    /// Reserved and requested bytes of each stretch; up to where the simulation ended.
+    pub fn finish(mut self) -> (Vec<u64>, Vec<u64>) {
+        self.reserved.truncate(self.at + 1);
+        self.requested.truncate(self.at + 1);
+        (self.reserved, self.requested)
+    }
+}
+
+impl Observer for Curve {
+    fn step(&mut self, _: usize, step: Step, counters: &Counters, _: &[(Action, u64, u64)]) -> bool {
+        let last = self.reserved.len() - 1;
+        let moment = u64::from(step.moment.saturating_sub(1));
+        let at = ((moment * self.reserved.len() as u64 / self.events) as usize).min(last);
+        while self.at < at {
+            self.at += 1;
+            // What was held before the stretch is held at its beginning.
+            self.reserved[self.at] = self.last.reserved;
+            self.requested[self.at] = self.last.requested;
+        }
+        self.reserved[self.at] = self.reserved[self.at].max(counters.reserved);
+        self.requested[self.at] = self.requested[self.at].max(counters.requested);
+        self.last = *counters;
+        true
+    }
+}
+
+/// Two observers at once.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    const CALLS: bool = A::CALLS || B::CALLS;
+
+    fn step(&mut self, index: usize, step: Step, counters: &Counters, calls: &[(Action, u64, u64)]) -> bool {
+        self.0.step(index, step, counters, calls) & self.1.step(index, step, counters, calls)
+    }
+}

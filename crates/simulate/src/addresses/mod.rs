@@ -17,9 +17,11 @@ pub(crate) use learn::Lessons;
 /// How the device places new segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As in the recording where the simulation asks for the same at the same time; otherwise as a model of the
-    /// driver would, corrected by what the recording shows of the device's memory.
+    /// As in the recording where the simulation asks for the same at the same time, otherwise as predicted. For
+    /// the recorded settings.
     Recorded,
+    /// As a model of the driver would, corrected by what the recording shows of the device's memory.
+    Predicted,
     /// As a model of the driver would on an empty device.
     Driver,
     /// Each segment above all others.
@@ -33,7 +35,7 @@ pub enum Order {
 impl Order {
     /// The orders that an answer is checked with; the first one is the answer.
     pub const ALL: [Self; 7] = [
-        Self::Recorded,
+        Self::Predicted,
         Self::Driver,
         Self::Ascending,
         Self::Descending,
@@ -46,6 +48,7 @@ impl Order {
     pub fn name(self) -> &'static str {
         match self {
             Self::Recorded => "recorded",
+            Self::Predicted => "predicted",
             Self::Driver => "driver model",
             Self::Ascending => "ascending",
             Self::Descending => "descending",
@@ -76,12 +79,12 @@ pub(crate) struct Addresses<'a> {
 
 impl<'a> Addresses<'a> {
     pub(crate) fn new(order: Order, requests: &'a Requests, lessons: &'a Lessons) -> Self {
-        let recorded = order == Order::Recorded;
+        let learned = matches!(order, Order::Recorded | Order::Predicted);
         Self {
             order,
             driver: Driver::new(),
-            lessons: if recorded { &lessons.0 } else { &[] },
-            calls: if recorded { &requests.calls } else { &[] },
+            lessons: if learned { &lessons.0 } else { &[] },
+            calls: if learned { &requests.calls } else { &[] },
             now: &[],
             live: BTreeMap::new(),
             next: MIDDLE,
@@ -120,7 +123,7 @@ impl<'a> Addresses<'a> {
                 self.live.insert(addr, addr.saturating_add(size));
                 addr
             }
-            Order::Driver => self.driver.alloc(size),
+            Order::Predicted | Order::Driver => self.driver.alloc(size),
             Order::Ascending => {
                 let addr = self.next;
                 self.next = self.next.saturating_add(size);
@@ -156,7 +159,7 @@ impl<'a> Addresses<'a> {
 
     pub(crate) fn release_segment(&mut self, addr: u64, size: u64) {
         self.live.remove(&addr);
-        if matches!(self.order, Order::Recorded | Order::Driver) {
+        if matches!(self.order, Order::Recorded | Order::Predicted | Order::Driver) {
             self.driver.free(addr, size);
         }
     }

@@ -100,8 +100,12 @@ impl<'a> Releases<'a> {
         } else {
             !self.bounds.failed && self.settings.max_split.is_none() && self.settings.gc_threshold == 0.0
         };
-        if !explicit && self.settings.gc_threshold == 0.0 {
-            self.refused(wanted);
+        if !explicit {
+            // Garbage collection releases earlier: when more than its part of the limit is held.
+            let threshold = self.settings.gc_threshold;
+            let collects = threshold > 0.0 && !self.settings.expandable;
+            let collected = if collects { (reserved as f64 / threshold) as u64 } else { 0 };
+            self.refused(wanted.max(collected));
         }
         explicit
     }
