@@ -69,6 +69,7 @@ pub(crate) enum Command {
     View(crate::view::ViewArgs),
     Serve(crate::serve::ServeArgs),
     Report(Box<crate::report::ReportArgs>),
+    Tune(Box<crate::tune::TuneArgs>),
     Whatif(Box<crate::whatif::WhatifArgs>),
     Doctor(Box<DoctorArgs>),
     Demo(Box<DemoArgs>),

@@ -34,6 +34,7 @@ mod text;
 mod top;
 mod tree;
 mod tui;
+mod tune;
 mod view;
 mod whatif;
 
@@ -88,6 +89,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::View(view) => view::run(view, out),
         Command::Report(report) => report::run(report, out),
         Command::Serve(serve) => serve::run(serve, out),
+        Command::Tune(tune) => tune::run(tune, out),
         Command::Whatif(whatif) => whatif::run(whatif, out),
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),

@@ -37,11 +37,22 @@ impl Study {
         if let Some(refusal) = requests.facts().refusal() {
             return Err(refusal.into());
         }
-        let inferred = requests.facts().limit.map(|(_, highest)| highest);
         let recorded = Settings::recorded(&snapshot.settings).map_err(ExtractError::from)?;
+        // Of the limits that explain the recording, the lowest promises least. The threshold of garbage collection
+        // is a part of the limit, and what is known of it is from above.
+        let inferred = requests.facts().limit;
+        let inferred =
+            inferred.map(|(lowest, highest)| if recorded.gc_threshold > 0.0 { highest } else { lowest });
         let recorded = Settings { limit: limit.or(inferred), ..recorded };
         let simulator = Simulator::new(requests);
         let agreement = simulator.self_check(&recorded);
+        if agreement.recorded == 0 && agreement.simulated > 0 && simulator.requests().prelude() == 0 {
+            return Err(Refusal::SegmentsSkipped.into());
+        }
+        // The sign alone is not enough: memory of the default pool may have come in between.
+        if simulator.requests().facts().pool_released && !agreement.is_exact() {
+            return Err(Refusal::PoolReleased.into());
+        }
         Ok(Self { simulator, recorded, agreement })
     }
 

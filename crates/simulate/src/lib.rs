@@ -16,6 +16,9 @@ mod requests;
 mod run;
 mod settings;
 
+#[cfg(test)]
+mod rules_tests;
+
 pub use addresses::Order;
 pub use allocator::{Counters, SimulatedSegment};
 pub use answer::{Answer, Study, StudyError};

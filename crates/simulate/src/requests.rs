@@ -137,6 +137,8 @@ pub struct Facts {
     pub frees_skipped: bool,
     /// Segments were allocated both whole and expandable.
     pub mixed_segments: bool,
+    /// Requests between others of a private pool went to a segment that is gone, so that its pool is not known.
+    pub pool_released: bool,
     /// Lowest and highest limit that explains why device memory was refused; `None` if it never was.
     pub limit: Option<(u64, u64)>,
     /// Where allocations failed: how many events had happened.

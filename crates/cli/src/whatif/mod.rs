@@ -3,7 +3,7 @@
 pub(crate) mod batch;
 mod changes;
 mod chart;
-mod print;
+pub(crate) mod print;
 mod report;
 
 use std::io::Write;

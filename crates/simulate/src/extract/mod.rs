@@ -8,15 +8,17 @@ mod pools;
 mod releases;
 
 use hashbrown::HashMap;
-use vramscope_snapshot::{Action as Traced, DeviceId, Event, EventTable, Pool, Snapshot};
+use vramscope_snapshot::{Action as Traced, DeviceId, Event, EventTable, Pool, Snapshot, StackId};
 
 use crate::requests::{Action, DeviceCall, Facts, Kind, Place, Requests, Step};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{SMALL_SEGMENT, Settings, SettingsError};
 use pools::Pools;
 use releases::{Bounds, Releases};
 
 /// Pools and streams together.
 const MAX_PLACES: usize = 1 << 14;
+/// Both halves of a free that does not wait come within this time.
+const AT_ONCE_US: i64 = 10;
 /// No request is larger: what a damaged file says does not overflow sums.
 const MAX_REQUEST: u64 = 1 << 42;
 
@@ -73,14 +75,23 @@ pub fn requests(snapshot: &Snapshot, device: DeviceId, limit: Option<u64>) -> Re
     Ok(extraction.finish(device))
 }
 
+/// Memory in use.
+#[derive(Clone, Copy)]
+struct Open {
+    allocation: u32,
+    stack: StackId,
+    /// Whether the program let it go.
+    released: bool,
+}
+
 struct Extraction<'a> {
     snapshot: &'a Snapshot,
     events: &'a EventTable,
     settings: Settings,
     pools: Pools,
     releases: Releases<'a>,
-    /// Memory in use by address: its allocation, and whether it was let go.
-    open: HashMap<u64, (u32, bool)>,
+    /// Memory in use by address.
+    open: HashMap<u64, Open>,
     place_ids: HashMap<Place, u16>,
     /// Memory from before the first event: address, allocation, and whether it was let go before, too.
     before: Vec<(u64, u32, bool)>,
@@ -136,9 +147,22 @@ impl Extraction<'_> {
         let moment = row as u32 + 1;
         let failed = event.action == Traced::Oom;
         let size = self.settings.segment_size(self.settings.round(event.size));
-        if self.releases.explicit(self.events, &self.pending, self.reserved, event, size) {
+        let releases = self.pending.first().is_some_and(|&row| !is_taking(self.events, row));
+        let explicit = self.releases.explicit(self.events, &self.pending, self.reserved, event, size);
+        if explicit {
             self.empty_cache(moment);
         }
+        // Releasing a part of the cache does not wait: oversize blocks, or old blocks of the large pool.
+        let Settings { max_split, gc_threshold, expandable, .. } = self.settings;
+        let part_from = if gc_threshold > 0.0 { SMALL_SEGMENT + 1 } else { max_split.unwrap_or(u64::MAX) };
+        let released = self.pending.iter().filter(|&&row| !is_taking(self.events, row));
+        let mut released = released.map(|&row| self.events.get(row as usize).size);
+        let partial = !expandable && released.all(|size| size >= part_from);
+        let waited = if failed || releases && !explicit && !partial {
+            self.completed_by_waiting(row)
+        } else {
+            Vec::new()
+        };
         let Ok(allocation) = u32::try_from(self.requests.sizes.len()) else { return };
         self.requests.sizes.push(event.size);
         self.requests.places.push(place);
@@ -153,33 +177,66 @@ impl Extraction<'_> {
             self.requests.facts.failures.push(moment);
             self.requests.facts.device_full |= event.addr < size;
             self.push(Kind::Fail, allocation, moment);
+            self.requests.steps.extend(waited);
             return;
         }
-        if self.open.insert(event.addr, (allocation, false)).is_some() {
+        if self.open.insert(event.addr, Open { allocation, stack: event.stack, released: false }).is_some() {
             self.requests.facts.odd += 1;
         }
         self.in_use += event.size;
         self.requests.facts.peak_requested = self.requests.facts.peak_requested.max(self.in_use);
         self.push(Kind::Alloc, allocation, moment);
+        self.requests.steps.extend(waited);
+    }
+
+    /// Takes back the frees that completed because the allocator, about to release everything for the request at
+    /// `row`, waited for all streams: when it looked for a block, theirs were not free yet.
+    fn completed_by_waiting(&mut self, row: usize) -> Vec<Step> {
+        let mut next = self.pending.first().map_or(row, |&first| first as usize);
+        let mut waited = Vec::new();
+        while let [.., before, last] = self.requests.steps.as_slice() {
+            let completed = last.moment.checked_sub(1).map(|row| row as usize);
+            let Some(at) = completed.filter(|&at| last.kind() == Kind::Complete && at + 1 == next) else {
+                break;
+            };
+            let pair = before.kind() == Kind::Release && before.allocation() == last.allocation();
+            if pair && before.moment + 1 == last.moment && !self.is_delayed(at) {
+                break;
+            }
+            waited.extend(self.requests.steps.pop());
+            next = at;
+        }
+        waited.reverse();
+        waited
+    }
+
+    /// Whether the free that completed at `row`, right after it was requested, had to wait all the same: then it
+    /// has the stack of the next request, and comes later.
+    fn is_delayed(&self, row: usize) -> bool {
+        let (completed, requested) = (self.events.get(row), self.events.get(row.saturating_sub(1)));
+        let gap = completed.time_us.saturating_sub(requested.time_us);
+        completed.stack != requested.stack || completed.time_us != EventTable::NO_TIME && gap >= AT_ONCE_US
     }
 
     /// The allocation that an event frees; one from before the first event where none is known.
     fn freed(&mut self, event: &Event, row: usize, completed: bool) -> u32 {
         let known =
             if completed { self.open.remove(&event.addr) } else { self.open.get(&event.addr).copied() };
-        let (allocation, released) = known.unwrap_or_else(|| {
+        let open = known.unwrap_or_else(|| {
             let place = self.place(event, row);
             let allocation = self.requests.sizes.len() as u32;
             self.requests.sizes.push(event.size);
             self.requests.places.push(place);
             self.before.push((event.addr, allocation, completed));
-            (allocation, false)
+            Open { allocation, stack: event.stack, released: false }
         });
         if !completed {
-            self.requests.facts.odd += usize::from(released);
-            self.open.insert(event.addr, (allocation, true));
+            // A free that has a stack of its own: then releases have one, too.
+            self.releases.has_own_stacks |= open.stack != event.stack;
+            self.requests.facts.odd += usize::from(open.released);
+            self.open.insert(event.addr, Open { released: true, ..open });
         }
-        allocation
+        open.allocation
     }
 
     fn place(&mut self, event: &Event, row: usize) -> u16 {
@@ -276,7 +333,7 @@ impl Extraction<'_> {
 
     fn finish(mut self, device: DeviceId) -> Requests {
         self.blocks_from_before(device);
-        let Self { mut requests, mut before, events, releases, settings, .. } = self;
+        let Self { mut requests, mut before, events, releases, settings, pools, .. } = self;
         before.sort_unstable();
         let mut steps = Vec::with_capacity(before.len() + requests.steps.len());
         for &(_, allocation, released) in &before {
@@ -294,6 +351,7 @@ impl Extraction<'_> {
         steps.append(&mut requests.steps);
         requests.steps = steps;
         requests.facts.notice(events, &settings);
+        requests.facts.pool_released = pools.released;
         requests.facts.limit = releases.limit();
         requests.facts.delayed_frees = delayed(&requests.steps);
         requests

@@ -6,12 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use vramscope_snapshot::{Action, DeviceId, Pool, Snapshot};
+use hashbrown::{HashMap, HashSet};
+use vramscope_snapshot::{Action, DeviceId, Pool, PoolId, Snapshot, StreamId};
 
 /// The pools of events that are not in the default pool, by event from the end.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     private: Vec<(u32, Pool)>,
+    /// A stream went from a private pool to a segment that is gone and back: that was of the pool, too.
+    pub(super) released: bool,
 }
 
 impl Pools {
@@ -25,12 +28,23 @@ impl Pools {
             return Self::default();
         }
         let mut private = Vec::new();
+        // Of each stream, from the end: the pool of its last allocation, and whether one in a segment that is gone
+        // came before that.
+        let mut streams: HashMap<StreamId, (Pool, bool)> = HashMap::new();
+        let mut released = false;
+        let mut gone: HashSet<u64> = HashSet::new();
         let events = snapshot.events(device);
         for row in (0..events.len()).rev() {
             let event = events.get(row);
             match event.action {
-                Action::SegmentAlloc | Action::SegmentMap => ranges.remove(event.addr, event.size),
-                Action::SegmentFree => ranges.add(event.addr, event.size, (0, 0)),
+                Action::SegmentAlloc | Action::SegmentMap => {
+                    gone.remove(&event.addr);
+                    ranges.remove(event.addr, event.size);
+                }
+                Action::SegmentFree => {
+                    gone.insert(event.addr);
+                    ranges.add(event.addr, event.size, (0, 0));
+                }
                 Action::SegmentUnmap => {
                     let pool = ranges.beside(event.addr, event.size).unwrap_or((0, 0));
                     ranges.add(event.addr, event.size, pool);
@@ -40,11 +54,24 @@ impl Pools {
                     if pool != (0, 0) {
                         private.push((row as u32, pool));
                     }
+                    if event.action == Action::Alloc && event.pool == PoolId::UNKNOWN {
+                        let start = ranges.start(event.addr).unwrap_or(event.addr);
+                        match streams.get_mut(&event.stream) {
+                            Some((_, after_gone)) if gone.contains(&start) => *after_gone = true,
+                            Some((last, after_gone)) => {
+                                released |= *after_gone && *last == pool && pool != (0, 0);
+                                (*last, *after_gone) = (pool, false);
+                            }
+                            None => {
+                                streams.insert(event.stream, (pool, false));
+                            }
+                        }
+                    }
                 }
                 _ => {}
             }
         }
-        Self { private }
+        Self { private, released }
     }
 
     /// The pool of an event.
@@ -66,6 +93,10 @@ impl Ranges {
     fn at(&self, addr: u64) -> Option<Pool> {
         let (_, &(end, pool)) = self.0.range(..=addr).next_back()?;
         (addr < end).then_some(pool)
+    }
+
+    fn start(&self, addr: u64) -> Option<u64> {
+        self.0.range(..=addr).next_back().map(|(&start, _)| start)
     }
 
     fn beside(&self, addr: u64, size: u64) -> Option<Pool> {

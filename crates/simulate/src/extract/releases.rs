@@ -43,13 +43,25 @@ pub(super) struct Releases<'a> {
     bounds: Bounds,
     /// Whether a stack goes through `empty_cache`.
     named: HashMap<StackId, bool>,
+    /// Frees have stacks of their own, not those of the allocation (`context="all"`).
+    pub(super) has_own_stacks: bool,
+    /// The limit is not below this: so much was granted.
+    at_least: u64,
     /// The limit is below this.
     below: Option<u64>,
 }
 
 impl<'a> Releases<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, settings: Settings, bounds: Bounds) -> Self {
-        Self { snapshot, settings, bounds, named: HashMap::new(), below: None }
+        Self {
+            snapshot,
+            settings,
+            bounds,
+            named: HashMap::new(),
+            has_own_stacks: false,
+            at_least: 0,
+            below: None,
+        }
     }
 
     /// Whether the pending calls to the device begin with an `empty_cache()` of the program. An allocation (or one
@@ -71,8 +83,11 @@ impl<'a> Releases<'a> {
             .fold(0, i64::saturating_add);
         let reserved_now = u64::try_from(reserved.saturating_sub(released)).unwrap_or(0);
         let reserved = u64::try_from(reserved).unwrap_or(0);
+        let taken = pending.iter().any(|&row| super::is_taking(events, row));
         if failed {
             self.refused(reserved_now.saturating_add(size));
+        } else if taken {
+            self.at_least = self.at_least.max(reserved_now.saturating_add(size));
         }
         let first = pending.first().map(|&row| events.get(row as usize));
         let Some(first) =
@@ -80,14 +95,13 @@ impl<'a> Releases<'a> {
         else {
             return false;
         };
-        let taken = pending.iter().any(|&row| super::is_taking(events, row));
         let wanted = reserved.saturating_add(size);
         let explicit = if self.is_named(first.stack) {
             true
         } else if first.stack.has_frames() && first.stack == request.stack {
-            // The allocation itself released. (Another stack can be that of the segment's own allocation.)
+            // The allocation itself released.
             false
-        } else if !taken && !failed {
+        } else if first.stack.has_frames() && self.has_own_stacks || !taken && !failed {
             true
         } else if let Some(limit) = self.settings.limit {
             let threshold = self.settings.gc_threshold;
@@ -117,7 +131,8 @@ impl<'a> Releases<'a> {
     /// The lowest and the highest limit that explain every refusal.
     pub(super) fn limit(&self) -> Option<(u64, u64)> {
         let below = self.below?;
-        Some((self.bounds.most.min(below - 1), below.saturating_sub(1)))
+        let highest = below.saturating_sub(1);
+        Some((self.at_least.min(highest), highest))
     }
 
     fn is_named(&mut self, stack: StackId) -> bool {
