@@ -11,8 +11,14 @@ use anyhow::{Context, bail};
 use crate::process::{cargo, need, root, run, works};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const PORTABLE: [&str; 5] =
-    ["vramscope-pickle", "vramscope-snapshot", "vramscope-analysis", "vramscope-engine", "vramscope-viewer"];
+const PORTABLE: [&str; 6] = [
+    "vramscope-pickle",
+    "vramscope-snapshot",
+    "vramscope-simulate",
+    "vramscope-analysis",
+    "vramscope-engine",
+    "vramscope-viewer",
+];
 const DEBIAN_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
 /// Checks that the portable crates compile for wasm32.

@@ -20,7 +20,9 @@ const MAX_PLACES: usize = 1 << 14;
 /// Both halves of a free that does not wait come within this time.
 const AT_ONCE_US: i64 = 10;
 /// No request is larger: what a damaged file says does not overflow sums.
-const MAX_REQUEST: u64 = 1 << 42;
+const MAX_REQUEST: u64 = 1 << 40;
+/// No address is higher, for the same reason.
+const MAX_ADDRESS: u64 = 1 << 60;
 
 /// Why a recording has no requests that could be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -323,7 +325,8 @@ impl Extraction<'_> {
             let bytes = i64::try_from(event.size).unwrap_or(i64::MAX);
             let change = if action.takes() { bytes } else { -bytes };
             self.reserved = self.reserved.saturating_add(change);
-            self.requests.calls.push(DeviceCall { step, action, addr: event.addr, size: event.size });
+            let (addr, size) = (event.addr.min(MAX_ADDRESS), event.size.min(MAX_REQUEST));
+            self.requests.calls.push(DeviceCall { step, action, addr, size });
         }
     }
 
