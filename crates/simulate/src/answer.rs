@@ -118,8 +118,8 @@ impl Answer {
 }
 
 impl Simulator {
-    /// Runs one setting with all its orders, one after the other. `watch` sees the first; `go_on` is asked between
-    /// runs and `None` is what it ends with.
+    /// Runs one setting with its orders, one after the other, up to the first in which a request fails.
+    /// `watch` sees the first; `go_on` is asked between runs and `None` is what it ends with.
     pub fn answer<O: Observer>(
         &self,
         settings: &Settings,
@@ -135,6 +135,9 @@ impl Simulator {
                 0 => self.run(settings, order, watch),
                 _ => self.run(settings, order, &mut ()),
             });
+            if outcomes.iter().any(|outcome| outcome.out_of_memory.is_some()) {
+                break;
+            }
         }
         Answer::of(settings.clone(), outcomes)
     }

@@ -71,7 +71,7 @@ impl<'a> Trial<'a> {
                 End::PastFailure(moment) => Some(Moment(moment)),
                 _ => None,
             },
-            unsure: answer.out_of_memory > 0 && answer.out_of_memory < answer.orders,
+            unsure: failed.is_none() && answer.out_of_memory > 0,
         })
     }
 
