@@ -184,26 +184,32 @@ fn all(simulator: &Simulator, settings: Vec<Settings>) -> Vec<Tried> {
         .collect()
 }
 
-/// The smallest limit under which a setting runs with every order of addresses.
+/// The smallest limit under which a setting runs with every order of addresses: by bisection with the likeliest one,
+/// then upwards until the others run, too.
 fn smallest_limit(simulator: &Simulator, settings: &Settings) -> Option<u64> {
-    let runs = |limit: Option<u64>| {
-        let settings = Settings { limit, ..settings.clone() };
-        Answer::orders(&settings)
-            .par_iter()
-            .all(|&order| simulator.run(&settings, order, &mut ()).out_of_memory.is_none())
+    let runs = |limit: u64, orders: &[Order]| {
+        let settings = Settings { limit: Some(limit), ..settings.clone() };
+        orders.par_iter().all(|&order| simulator.run(&settings, order, &mut ()).out_of_memory.is_none())
     };
+    let likeliest = &Answer::orders(settings)[..1];
     let free = Settings { limit: None, ..settings.clone() };
-    let outcome = simulator.run(&free, Order::Predicted, &mut ());
-    let needed = outcome.counters.reserved_peak;
-    // What is allocated at the peak has to fit.
-    let (mut low, mut high) =
-        (outcome.counters.allocated_peak.min(needed), needed.saturating_add(needed / 8));
-    if !runs(Some(high)) {
-        return None;
+    let counters = simulator.run(&free, Order::Predicted, &mut ()).counters;
+    let step = |limit: u64| ((limit as f64 * PRECISION) as u64).max(2 << 20);
+    // What is allocated at the peak has to fit; and with room to spare it does.
+    let (mut low, mut high) = (counters.allocated_peak.min(counters.reserved_peak), counters.reserved_peak);
+    let most = high.saturating_add(high / 8);
+    if !runs(high, likeliest) {
+        (low, high) = (high, most);
     }
-    while high - low > ((high as f64 * PRECISION) as u64).max(2 << 20) {
+    while high.saturating_sub(low) > step(high) {
         let middle = low + (high - low) / 2;
-        if runs(Some(middle)) { high = middle } else { low = middle }
+        if runs(middle, likeliest) { high = middle } else { low = middle }
+    }
+    while !runs(high, Answer::orders(settings)) {
+        high += 4 * step(high);
+        if high > most {
+            return None;
+        }
     }
     Some(high)
 }
