@@ -120,7 +120,7 @@ fn one(case: &Case<'_>, oom: &Oom) -> Finding {
     let remedy = remedy(case, oom);
     let cause = if state.largest_hole() >= oom.requested && fits < oom.requested {
         Cause::OtherPool
-    } else if free >= oom.requested || matches!(remedy, Remedy::Found(_)) {
+    } else if free >= oom.requested || holes > 0 && matches!(remedy, Remedy::Found(_)) {
         Cause::Fragmentation
     } else {
         Cause::Lack
