@@ -67,6 +67,7 @@ pub fn requests(snapshot: &Snapshot, device: DeviceId, limit: Option<u64>) -> Re
         place_ids: HashMap::new(),
         before: Vec::new(),
         pending: Vec::new(),
+        held: Vec::new(),
         captured: HashMap::new(),
         default_allocs: 0,
         reserved: 0,
@@ -99,6 +100,8 @@ struct Extraction<'a> {
     before: Vec<(u64, u32, bool)>,
     /// Calls to the device since the last step: their events.
     pending: Vec<u32>,
+    /// Frees that completed in the middle of a request.
+    held: Vec<Step>,
     /// For each pool of a graph, how many allocations in the default pool had been made at its last one.
     captured: HashMap<Pool, u64>,
     default_allocs: u64,
@@ -133,9 +136,13 @@ impl Extraction<'_> {
                     self.push(Kind::Release, allocation, moment);
                 }
                 Traced::FreeCompleted => {
-                    self.flush();
                     let allocation = self.freed(&event, row, true);
-                    self.push(Kind::Complete, allocation, moment);
+                    if self.releases_pending() {
+                        // empty_cache() waits before it releases: a request did, and waited after a first release.
+                        self.held.push(Step::new(Kind::Complete, allocation, moment));
+                    } else {
+                        self.push(Kind::Complete, allocation, moment);
+                    }
                     self.in_use = self.in_use.saturating_sub(event.size);
                 }
                 _ => {}
@@ -149,8 +156,9 @@ impl Extraction<'_> {
         let moment = row as u32 + 1;
         let failed = event.action == Traced::Oom;
         let size = self.settings.segment_size(self.settings.round(event.size));
-        let releases = self.pending.first().is_some_and(|&row| !is_taking(self.events, row));
+        let releases = self.releases_pending();
         let explicit = self.releases.explicit(self.events, &self.pending, self.reserved, event, size);
+        let explicit = explicit && self.held.is_empty();
         if explicit {
             self.empty_cache(moment);
         }
@@ -180,6 +188,7 @@ impl Extraction<'_> {
             self.requests.facts.device_full |= event.addr < size;
             self.push(Kind::Fail, allocation, moment);
             self.requests.steps.extend(waited);
+            self.requests.steps.append(&mut self.held);
             return;
         }
         if self.open.insert(event.addr, Open { allocation, stack: event.stack, released: false }).is_some() {
@@ -189,6 +198,7 @@ impl Extraction<'_> {
         self.requests.facts.peak_requested = self.requests.facts.peak_requested.max(self.in_use);
         self.push(Kind::Alloc, allocation, moment);
         self.requests.steps.extend(waited);
+        self.requests.steps.append(&mut self.held);
     }
 
     /// Takes back the frees that completed because the allocator, about to release everything for the request at
@@ -306,9 +316,15 @@ impl Extraction<'_> {
 
     /// Releases that no allocation follows: the program called `empty_cache()`.
     fn flush(&mut self) {
-        if self.pending.first().is_some_and(|&row| !is_taking(self.events, row)) {
+        if self.releases_pending() {
             self.empty_cache(0);
+            self.requests.steps.append(&mut self.held);
         }
+    }
+
+    /// Whether memory was given back to the device since the last step.
+    fn releases_pending(&self) -> bool {
+        self.pending.first().is_some_and(|&row| !is_taking(self.events, row))
     }
 
     /// Puts the pending calls to the device down for the step that comes next.
