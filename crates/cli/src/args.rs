@@ -71,6 +71,8 @@ pub(crate) enum Command {
     View(crate::view::ViewArgs),
     Serve(crate::serve::ServeArgs),
     Report(Box<crate::report::ReportArgs>),
+    Tune(Box<crate::tune::TuneArgs>),
+    Whatif(Box<crate::whatif::WhatifArgs>),
     Doctor(Box<DoctorArgs>),
     Demo(Box<DemoArgs>),
     Help(crate::help::HelpArgs),
@@ -623,6 +625,11 @@ impl Default for FilterArgs {
 }
 
 impl FilterArgs {
+    /// One device and nothing else.
+    pub(crate) fn of_device(device: Option<DeviceId>) -> Self {
+        Self { device, ..Self::default() }
+    }
+
     /// The filter that was typed.
     pub(crate) fn filter(&self) -> Filter {
         Filter {

@@ -13,13 +13,14 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Look", &["summary", "tui", "view", "at", "top", "tree", "events", "segments", "overlap"]),
     ("Explain", &["insights", "categories", "phases", "fragmentation", "pools", "shapes", "doctor"]),
     ("Compare", &["diff", "ranks"]),
+    ("Simulate", &["whatif", "tune"]),
     ("Share", &["report", "serve", "flame", "export"]),
     ("More", &["demo", "help", "completions", "man"]),
 ];
 
 /// What most people need: `vramscope -h` lists these.
 const EVERYDAY: &[&str] =
-    &["summary", "insights", "tui", "view", "at", "top", "tree", "diff", "ranks", "report", "doctor", "demo"];
+    &["summary", "insights", "tui", "view", "at", "top", "tree", "diff", "ranks", "whatif", "report", "demo"];
 
 /// Options that every verb with files has: `vramscope help filters` describes them.
 const FILTERS: &[&str] = &[

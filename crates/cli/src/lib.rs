@@ -34,7 +34,9 @@ mod text;
 mod top;
 mod tree;
 mod tui;
+mod tune;
 mod view;
+mod whatif;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -106,6 +108,8 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Serve(serve) => serve::run(serve, out),
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),
+        Command::Whatif(args) => whatif::run(args, out),
+        Command::Tune(args) => tune::run(args, out),
         Command::Demo(demo) => demo::run(demo, out),
         Command::Help(args) => help::run(args, out).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => {

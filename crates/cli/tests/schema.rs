@@ -68,6 +68,13 @@ fn every_verb_keeps_to_its_schema() {
     for verb in ["ranks", "insights"] {
         check(verb, &[verb, &ranks[0], &ranks[1], &ranks[2], &ranks[3]]);
     }
+    for name in ["oom.pickle", "llama_python.pickle"].map(recording) {
+        check(
+            "whatif",
+            &["whatif", &name, "--set", "", "--set", "expandable_segments:True", "--moments", "start,100"],
+        );
+        check("tune", &["tune", &name]);
+    }
     check("summary", &["summary", &recording("oom.pickle"), "--min-size", "1MiB", "--until", "oom"]);
 }
 

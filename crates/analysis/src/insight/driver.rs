@@ -8,6 +8,7 @@
 
 use vramscope_snapshot::{Action, EventTable, Snapshot, StackId};
 
+use super::trial::Tried;
 use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::allocations::Moment;
 use crate::frames::user_frame;
@@ -87,6 +88,38 @@ impl DriverCalls {
     }
 }
 
+/// What a setting would do to retries, for the end of an advice.
+fn retries_with(case: &Case<'_>, settings: &str, retries: u64) -> String {
+    match case.trial.run(settings) {
+        Ok(Tried { fails: Some(_), .. }) => " (simulated: would not help, runs out of memory)".to_owned(),
+        Ok(tried) => format!(" (simulated: retries {retries} → {})", tried.retries),
+        Err(reason) => format!(" (not simulated: {reason})"),
+    }
+}
+
+/// The advice on calls to the driver: the setting that needs fewest, if one needs fewer than now.
+fn fewer_calls(case: &Case<'_>, taken: u64) -> String {
+    let less_often = "Call torch.cuda.empty_cache() less often";
+    let settings = ["expandable_segments:True", "roundup_power2_divisions:8"];
+    let tried: Result<Vec<Tried>, String> =
+        settings.iter().map(|settings| case.trial.run(settings)).collect();
+    let tried = match tried {
+        Ok(tried) => tried,
+        Err(reason) => return format!("{less_often} (settings were not simulated: {reason})"),
+    };
+    let best =
+        tried.into_iter().filter(|tried| tried.fails.is_none()).min_by_key(|tried| tried.device_allocs);
+    match best {
+        Some(tried) if tried.device_allocs < taken => format!(
+            "{less_often}, or set PYTORCH_CUDA_ALLOC_CONF={} (simulated: segments taken {taken} → {})",
+            tried.settings, tried.device_allocs
+        ),
+        _ => format!(
+            "{less_often}; expandable_segments and roundup_power2_divisions would not help (simulated)"
+        ),
+    }
+}
+
 fn stack(events: &EventTable, row: usize) -> StackId {
     events.get(row).stack
 }
@@ -118,9 +151,11 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
                         true => "Use less memory at the peak: each retry waits for the device to be idle"
                             .to_owned(),
                         false => {
-                            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: each retry waits for the \
-                                  device to be idle"
-                                .to_owned()
+                            format!(
+                                "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: each retry waits for \
+                                 the device to be idle{}",
+                                retries_with(case, "expandable_segments:True", calls.retries)
+                            )
                         }
                     },
                 }
@@ -147,9 +182,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
                 bytes(calls.bytes_again)
             ),
             evidence: Vec::new(),
-            advice: "Call torch.cuda.empty_cache() less often; if sizes vary from step to step, set \
-                     expandable_segments:True or roundup_power2_divisions:8"
-                .to_owned(),
+            advice: fewer_calls(case, calls.taken),
         }
         .with("taken from the driver", Amount::Count(calls.taken))
         .with("given back", Amount::Count(calls.returned));

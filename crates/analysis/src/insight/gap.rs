@@ -55,8 +55,10 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
                 .to_owned()
         } else {
             format!(
-                "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: up to {} of it could then serve other sizes",
-                bytes(whole)
+                "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: up to {} of it could then serve other \
+                 sizes{}",
+                bytes(whole),
+                case.effect_of("expandable_segments:True")
             )
         };
         let mut finding = Finding {

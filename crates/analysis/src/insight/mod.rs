@@ -12,6 +12,7 @@ mod oom;
 mod pending;
 mod pool;
 mod rounding;
+mod trial;
 
 use std::cmp::Reverse;
 
@@ -19,10 +20,12 @@ use vramscope_snapshot::{Frame, Pool, Snapshot, StackId};
 
 use crate::allocations::Moment;
 use crate::compare::Line;
+use crate::counters::Counter;
 use crate::replay::Replay;
 use crate::spans::Span;
 
 pub(crate) use driver::DriverCalls;
+use trial::Trial;
 
 /// What a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -191,6 +194,8 @@ pub(crate) struct Case<'a> {
     pub(crate) replay: &'a Replay,
     pub(crate) spans: &'a [Span],
     pub(crate) bytes: ShowBytes<'a>,
+    /// Settings that findings suggest are tried here.
+    trial: &'a Trial<'a>,
 }
 
 impl Case<'_> {
@@ -211,6 +216,12 @@ impl Case<'_> {
         })
     }
 
+    /// What a setting would do to the peak of reserved bytes, for the end of an advice.
+    fn effect_of(&self, settings: &str) -> String {
+        let peak = signed(self.replay.peak(Counter::Reserved).bytes);
+        self.trial.effect(settings, peak, self.bytes)
+    }
+
     /// Time between two moments, as far as the events have times.
     fn micros(&self, from: Moment, to: Moment) -> Option<u64> {
         let events = self.snapshot.events(self.replay.device());
@@ -223,7 +234,8 @@ impl Case<'_> {
 /// Everything that looks wrong on a device, worst first, and of the same severity most bytes first. `spans` are
 /// those of the device; `bytes` writes sizes.
 pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: ShowBytes<'_>) -> Vec<Finding> {
-    let case = Case { snapshot, replay, spans, bytes };
+    let trial = Trial::new(snapshot, replay.device());
+    let case = Case { snapshot, replay, spans, bytes, trial: &trial };
     let calls = DriverCalls::new(snapshot, replay);
     let mut findings = oom::find(&case);
     findings.extend(growth::find(&case));

@@ -3,17 +3,20 @@
 //! By the time PyTorch gives up it has returned every segment in which nothing lives. What is left is either
 //! in use, or a hole in a segment that something pins. The cause is
 //! - *another pool or stream*, if a hole was large enough but serves somebody else;
-//! - *fragmentation*, if the free bytes, in holes and on the device, would have been enough in one piece;
-//! - *lack*, if they would not.
+//! - *fragmentation*, if the free bytes, in holes and on the device, would have been enough in one piece, or if some
+//!   setting gets past the request in a simulation;
+//! - *lack*, if neither is so.
 //!
 //! If the device itself had room, a limit was in force (`set_per_process_memory_fraction`, or a quota): then
 //! only the holes count as free.
 
 use vramscope_snapshot::StackId;
 
+use super::trial::{REMEDIES, Tried};
 use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::allocations::Moment;
 use crate::compare::by_line;
+use crate::counters::Counter;
 use crate::frames::user_frame;
 use crate::pins::{largest_fit, pinned};
 use crate::replay::Oom;
@@ -76,6 +79,30 @@ fn without_map(case: &Case<'_>, oom: &Oom) -> Finding {
     .with("in use", Amount::Bytes(in_use))
 }
 
+/// Whether some setting gets past a request.
+enum Remedy {
+    Found(Tried),
+    None,
+    /// Why that is not known.
+    Unknown(String),
+}
+
+/// The first setting that gets past a request whatever the device's addresses.
+fn remedy(case: &Case<'_>, oom: &Oom) -> Remedy {
+    let at = Moment::after(oom.event);
+    if case.replay.ooms().first().is_none_or(|first| first.event != oom.event) {
+        return Remedy::Unknown("what the program does after an error depends on the error".into());
+    }
+    for settings in REMEDIES {
+        match case.trial.run(settings) {
+            Ok(tried) if tried.passes == Some(at) && !tried.unsure => return Remedy::Found(tried),
+            Ok(_) => {}
+            Err(reason) => return Remedy::Unknown(reason),
+        }
+    }
+    Remedy::None
+}
+
 fn one(case: &Case<'_>, oom: &Oom) -> Finding {
     let Case { snapshot, replay, bytes, .. } = *case;
     if !snapshot.has.addresses {
@@ -90,9 +117,10 @@ fn one(case: &Case<'_>, oom: &Oom) -> Finding {
     // Below a limit the room on the device is of no use.
     let is_limited = oom.device_free >= oom.requested;
     let free = if is_limited { holes } else { holes.saturating_add(oom.device_free) };
+    let remedy = remedy(case, oom);
     let cause = if state.largest_hole() >= oom.requested && fits < oom.requested {
         Cause::OtherPool
-    } else if free >= oom.requested {
+    } else if free >= oom.requested || holes > 0 && matches!(remedy, Remedy::Found(_)) {
         Cause::Fragmentation
     } else {
         Cause::Lack
@@ -127,10 +155,27 @@ fn one(case: &Case<'_>, oom: &Oom) -> Finding {
         Cause::OtherPool => {
             "Let the streams and CUDA graphs share a pool, or free what the other one holds".into()
         }
-        Cause::Fragmentation if snapshot.settings.expandable_segments => {
-            "Allocate what lives long first, so that it does not lie between what comes and goes".into()
+        Cause::Fragmentation => {
+            let order = "Allocate long-lived tensors before short-lived ones";
+            match &remedy {
+                Remedy::Found(tried) => {
+                    let before = super::signed(replay.peak(Counter::Reserved).bytes);
+                    format!(
+                        "Set PYTORCH_CUDA_ALLOC_CONF={} (simulated: gets past this request; peak reserved {} → {})",
+                        tried.settings,
+                        bytes(before),
+                        bytes(tried.reserved_peak)
+                    )
+                }
+                Remedy::None => {
+                    format!("{order}. No setting helps: simulated, each runs out of memory by this request")
+                }
+                Remedy::Unknown(_) if snapshot.settings.expandable_segments => order.into(),
+                Remedy::Unknown(reason) => {
+                    format!("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (not simulated: {reason})")
+                }
+            }
         }
-        Cause::Fragmentation => "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".into(),
         Cause::Lack if is_limited => {
             "Raise torch.cuda.set_per_process_memory_fraction, or the quota; or hold less at once".into()
         }

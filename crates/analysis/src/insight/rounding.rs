@@ -27,6 +27,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
                 true => "Raise roundup_power2_divisions, or leave it out: it rounds up in large steps",
                 false => "Make fewer, larger tensors: every one is rounded up to 512 bytes",
             },
+            divides.then_some(""),
         ),
         (
             Kind::Unsplit,
@@ -38,10 +39,15 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
                     "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, under which every remainder is split off"
                 }
             },
+            match snapshot.settings.max_split_size {
+                Some(_) => Some(""),
+                None => Some("expandable_segments:True"),
+            },
         ),
     ];
     let told = parts.into_iter().filter(|(_, part, ..)| worth_telling(*part, reserved));
-    told.map(|(kind, part, what, advice)| {
+    told.map(|(kind, part, what, advice, tried)| {
+        let effect = tried.map(|settings| case.effect_of(settings)).unwrap_or_default();
         let site = Site { stack: worst.map(|worst| worst.stack), line: case.line(frame), ..Site::default() };
         let mut finding = Finding {
             kind,
@@ -51,7 +57,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
             site,
             what: format!("{} are {what}", bytes(part)),
             evidence: Vec::new(),
-            advice: advice.to_owned(),
+            advice: format!("{advice}{effect}"),
         }
         .with("share of reserved", Amount::Share(part as f64 / reserved.max(1) as f64));
         if let Some(worst) = worst {

@@ -1,0 +1,197 @@
+//! How far a recording can be simulated: refusal with the reason, and the self-check.
+
+use std::fmt;
+
+use crate::addresses::Order;
+use crate::allocator::Counters;
+use crate::requests::{Action, DeviceCall, Facts, Requests, Step};
+use crate::run::{Observer, Simulator};
+use crate::settings::Settings;
+
+/// Memory from before the recording may be this part of the peak. Where it lies is known, how it got there is not.
+const MAX_BASELINE: f64 = 0.5;
+
+/// Why a recording cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too much was in use before the first event.
+    #[error(
+        "the recording started late: {baseline} bytes of a peak of {peak} were allocated before its first event, \
+         and the order of those allocations is not known. Record from the start of the program"
+    )]
+    LateStart {
+        /// Bytes from before the first event.
+        baseline: u64,
+        /// Highest sum of requested bytes.
+        peak: u64,
+    },
+    /// Events were left out of the trace.
+    #[error("free_requested or free_completed events were skipped in the recording (skip_actions)")]
+    FreesSkipped,
+    /// The trace has no calls to the device, and requests that need some.
+    #[error(
+        "segment events were skipped in the recording (skip_actions): nothing shows how requests were served"
+    )]
+    SegmentsSkipped,
+    /// A pool was released, so that its requests cannot be told from others.
+    #[error(
+        "a private pool (of a CUDA graph or a MemPool) was released before the snapshot was taken: which requests went \
+         to it is not recorded. PyTorch 2.12 and later record it"
+    )]
+    PoolReleased,
+    /// Expandable segments were switched on or off.
+    #[error(
+        "allocator settings changed while recording: the file has both whole and expandable segments, and its \
+         settings explain only one of them"
+    )]
+    SettingsChanged,
+    /// The trace contradicts itself.
+    #[error(
+        "{odd} of {events} events contradict the ones before (memory freed twice, or allocated while in use): \
+         events are missing, or checkpoints of CUDA graph trees were restored"
+    )]
+    Contradictions {
+        /// Events that do.
+        odd: usize,
+        /// All events.
+        events: usize,
+    },
+}
+
+impl Facts {
+    /// Why these requests cannot be simulated, if they cannot.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let Self { baseline, peak_requested: peak, odd, events, .. } = *self;
+        if self.frees_skipped {
+            Some(Refusal::FreesSkipped)
+        } else if self.mixed_segments {
+            Some(Refusal::SettingsChanged)
+        } else if odd > 0 {
+            Some(Refusal::Contradictions { odd, events })
+        } else if baseline as f64 > MAX_BASELINE * peak as f64 {
+            Some(Refusal::LateStart { baseline, peak })
+        } else {
+            None
+        }
+    }
+}
+
+/// How well a simulation of the recorded settings reproduces the recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    /// Calls to the device in the recording.
+    pub recorded: usize,
+    /// Calls to the device in the simulation.
+    pub simulated: usize,
+    /// Those that are equal: same request, same action, same bytes, same address.
+    pub equal: usize,
+    /// Where the first difference is.
+    pub first_difference: Option<Difference>,
+}
+
+/// A request that the simulation served in another way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// How many events had happened.
+    pub moment: u32,
+    /// The first call that differs: what and how many bytes; `None` if there is none.
+    pub recorded: Option<(Action, u64)>,
+    /// The same of the simulation.
+    pub simulated: Option<(Action, u64)>,
+}
+
+impl Agreement {
+    /// Whether every call to the device is the same.
+    pub fn is_exact(&self) -> bool {
+        self.first_difference.is_none()
+    }
+
+    /// The part of the calls that is the same, from 0 to 1.
+    pub fn fraction(&self) -> f64 {
+        let all = self.recorded.max(self.simulated);
+        if all == 0 { 1.0 } else { self.equal as f64 / all as f64 }
+    }
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { recorded, simulated, equal, .. } = *self;
+        if self.is_exact() {
+            write!(f, "all {recorded} device calls of the recording are reproduced, in order and to the byte")
+        } else {
+            write!(f, "{equal} of {} device calls of the recording are reproduced", recorded.max(simulated))
+        }
+    }
+}
+
+impl Simulator {
+    /// Simulates the recorded settings, and compares every call to the device with the recording's own.
+    pub fn self_check(&self, recorded: &Settings) -> Agreement {
+        let mut comparison = Comparison::new(self.requests());
+        self.run(recorded, Order::Recorded, &mut comparison);
+        comparison.agreement.recorded = self.requests().calls.len();
+        for call in comparison.calls {
+            comparison.agreement.first_difference.get_or_insert(Difference {
+                moment: self.requests().steps.get(call.step as usize).map_or(0, |step| step.moment),
+                recorded: Some((call.action, call.size)),
+                simulated: None,
+            });
+        }
+        comparison.agreement
+    }
+}
+
+/// Where the device reserves addresses for an expandable segment does not matter, and is not recorded if the first
+/// request in it fails.
+fn is_same(recorded: Option<(Action, u64, u64)>, simulated: Option<(Action, u64, u64)>) -> bool {
+    match (recorded, simulated) {
+        (Some((action, _, size)), Some((other, _, same)))
+            if matches!(action, Action::Map | Action::Unmap) =>
+        {
+            (action, size) == (other, same)
+        }
+        _ => recorded == simulated,
+    }
+}
+
+struct Comparison<'a> {
+    calls: &'a [DeviceCall],
+    prelude: usize,
+    agreement: Agreement,
+}
+
+impl<'a> Comparison<'a> {
+    fn new(requests: &'a Requests) -> Self {
+        let agreement = Agreement { recorded: 0, simulated: 0, equal: 0, first_difference: None };
+        Self { calls: &requests.calls, prelude: requests.prelude, agreement }
+    }
+}
+
+impl Observer for Comparison<'_> {
+    const CALLS: bool = true;
+
+    fn step(&mut self, index: usize, step: Step, _: &Counters, calls: &[(Action, u64, u64)]) -> bool {
+        if index < self.prelude {
+            return true;
+        }
+        let here = self.calls.iter().take_while(|call| call.step as usize <= index).count();
+        let (recorded, later) = self.calls.split_at(here);
+        self.calls = later;
+        self.agreement.simulated += calls.len();
+        for at in 0..recorded.len().max(calls.len()) {
+            let recorded = recorded.get(at).map(|call| (call.action, call.addr, call.size));
+            let simulated = calls.get(at).copied();
+            if is_same(recorded, simulated) {
+                self.agreement.equal += 1;
+                continue;
+            }
+            let bytes = |(action, _, size)| (action, size);
+            self.agreement.first_difference.get_or_insert(Difference {
+                moment: step.moment,
+                recorded: recorded.map(bytes),
+                simulated: simulated.map(bytes),
+            });
+        }
+        true
+    }
+}
