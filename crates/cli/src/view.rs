@@ -20,7 +20,6 @@ use crate::text;
 #[command(after_help = "Examples:
   vramscope view snapshot.pickle
   vramscope view run/ --gpu H100             # all ranks of a folder, with a line at the device's capacity")]
-#[cfg_attr(not(feature = "window"), expect(dead_code, reason = "only the window looks at all of them"))]
 pub(crate) struct ViewArgs {
     /// Files, or folders of ranks
     pub(crate) paths: Vec<PathBuf>,
