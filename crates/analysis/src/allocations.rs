@@ -1,10 +1,11 @@
 //! The life of every block: the table that all questions about a trace are answered from.
 
 use serde::{Deserialize, Serialize};
+use vramscope_format::count;
 use vramscope_snapshot::{EventIdx, PoolId, StackId, StreamId};
 
 /// An allocation's number, in the order in which the trace shows them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AllocIdx(pub u32);
 
 impl AllocIdx {
@@ -31,6 +32,19 @@ impl Moment {
     /// The event that this moment follows; `None` at the start.
     pub fn event(self) -> Option<EventIdx> {
         self.0.checked_sub(1).filter(|_| self != Self::NEVER).map(EventIdx)
+    }
+
+    /// The same moment, if the trace shows it.
+    pub fn known(self) -> Option<Self> {
+        (self != Self::NEVER).then_some(self)
+    }
+
+    /// The moment in words: `after event 11 822`.
+    pub fn words(self) -> String {
+        self.event().map_or_else(
+            || "before the first event".into(),
+            |event| format!("after event {}", count(event.0)),
+        )
     }
 }
 

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use vramscope_format::{plural, size};
 use vramscope_snapshot::{Frame, FrameId, Snapshot, StackId};
 
 use crate::frames::{no_frame, user_frame};
 use crate::weights::Weight;
 
 /// A frame that means the same in every file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Line {
     /// File path.
     pub file: String,
@@ -42,6 +43,11 @@ impl Line {
         self.file.is_empty() && self.name.starts_with('(')
     }
 
+    /// The whole path, the line and the function: what regular expressions are matched against.
+    pub fn full(&self) -> String {
+        vramscope_format::frame_text(&self.file, self.line, &self.name)
+    }
+
     /// `train.py:88 forward`: the file without its folders.
     pub fn short(&self) -> String {
         vramscope_format::place(&self.file, self.line, &self.name)
@@ -58,6 +64,11 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// In words: `59 allocations, 712 MiB`.
+    pub fn words(&self) -> String {
+        format!("{}, {}", plural(self.count, "allocation"), size(self.bytes))
+    }
+
     fn add(&mut self, weight: &Weight) {
         self.bytes = self.bytes.saturating_add(weight.bytes);
         self.count += weight.count;

@@ -2,10 +2,13 @@
 
 use std::ops::{Index, IndexMut};
 
+use serde::{Deserialize, Serialize};
+
 /// One of the four numbers, named as in `torch.cuda.memory_stats()`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Counter {
     /// What the program asked for, in blocks that are not yet back in their pool.
+    #[default]
     Requested,
     /// Rounded size of the blocks that the program holds.
     Allocated,
@@ -34,7 +37,7 @@ impl Counter {
 ///
 /// They are signed because differences of them are, and never below zero: where the events of a file
 /// contradict each other, the verdict says by how much. Sums saturate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// See [`Counter::Requested`].
     pub requested: i64,

@@ -45,7 +45,22 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// The causes that are known, by name, largest first.
+    /// The causes that are known, in words, largest first.
+    pub fn words(&self) -> [(&'static str, u64); 6] {
+        self.parts().map(|(name, bytes)| {
+            let words = match name {
+                "unsplit" => "unsplit remainders",
+                "awaiting_free" => "awaiting free",
+                "pinned_holes" => "stranded in partly used segments",
+                "cached" => "cached in unused segments",
+                "pools" => "free in private pools",
+                name => name,
+            };
+            (words, bytes)
+        })
+    }
+
+    /// The causes that are known, by name as in JSON, largest first.
     pub fn parts(&self) -> [(&'static str, u64); 6] {
         let mut parts = [
             ("rounding", self.rounding),

@@ -72,7 +72,7 @@ pub use ranks::{
 };
 pub use replay::{Oom, Peak, Replay, moment_at_time};
 pub use rounding::Rules;
-pub use spans::{Span, is_internal_phase, spans};
+pub use spans::{Span, is_internal_phase, open_spans, spans};
 pub use state::{Hole, State};
 pub use times::Times;
 pub use tree::{CallTree, Direction, Node, Place};

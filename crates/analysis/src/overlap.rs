@@ -1,15 +1,19 @@
 //! What lived at the same time: at a moment, or at any time between two, by operator or by stack.
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use vramscope_format::phase;
 use vramscope_snapshot::{Snapshot, StackId};
 
 use crate::allocations::{AllocIdx, Allocation, Moment};
+use crate::categories::{Rules, classify};
 use crate::compare::Line;
 use crate::frames::{innermost, user_frame};
 use crate::replay::Replay;
+use crate::spans::{open_spans, spans};
 
-/// What allocations are put together by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What allocations are grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum GroupBy {
     /// The operator of the framework, where the file names it; else the innermost frame.
     Operator,
@@ -17,6 +21,10 @@ pub enum GroupBy {
     Line,
     /// The whole stack.
     Stack,
+    /// What the memory is for.
+    Category,
+    /// The innermost annotation that was open.
+    Phase,
 }
 
 /// Allocations of one operator, line or stack that lived at the same time.
@@ -56,17 +64,28 @@ pub fn overlap(
     by: GroupBy,
     keep: impl Fn(AllocIdx, &Allocation) -> bool,
 ) -> Vec<Overlap> {
-    let name = |stack: StackId| match by {
-        GroupBy::Operator => operator(snapshot, stack).unwrap_or_default(),
-        GroupBy::Line => {
-            user_frame(snapshot, stack).map(|frame| Line::new(snapshot, frame).short()).unwrap_or_default()
-        }
+    let categories = (by == GroupBy::Category).then(|| classify(replay, snapshot, &Rules::default()));
+    let spans = if by == GroupBy::Phase { spans(snapshot, replay.device()) } else { Vec::new() };
+    let name = |index: AllocIdx, allocation: &Allocation| match by {
+        GroupBy::Operator => operator(snapshot, allocation.stack).unwrap_or_default(),
+        GroupBy::Line => user_frame(snapshot, allocation.stack)
+            .map(|frame| Line::new(snapshot, frame).short())
+            .unwrap_or_default(),
         GroupBy::Stack => {
-            let frames = snapshot.frames(stack).map(|frame| Line::new(snapshot, frame).short());
+            let frames = snapshot.frames(allocation.stack).map(|frame| Line::new(snapshot, frame).short());
             frames.collect::<Vec<_>>().join(" ← ")
         }
+        GroupBy::Category => {
+            let known = categories.as_ref();
+            known.and_then(|known| known.names().get(known.of(index)).cloned()).unwrap_or_default()
+        }
+        GroupBy::Phase => {
+            let open = open_spans(&spans, allocation.opened);
+            open.last().map_or_else(String::new, |span| phase(snapshot.text(span.name)).to_owned())
+        }
     };
-    // Many allocations share a stack, so names are made once.
+    // Many allocations share a stack, so names that follow from it are made once.
+    let is_by_stack = !matches!(by, GroupBy::Category | GroupBy::Phase);
     let mut names: HashMap<StackId, usize> = HashMap::new();
     let mut groups: Vec<Overlap> = Vec::new();
     let mut by_name: HashMap<String, usize> = HashMap::new();
@@ -75,13 +94,15 @@ pub fn overlap(
         if !keep(index, &allocation) {
             continue;
         }
-        let group = *names.entry(allocation.stack).or_insert_with(|| {
-            let name = name(allocation.stack);
+        let mut group_of = || {
+            let name = name(index, &allocation);
             *by_name.entry(name.clone()).or_insert_with(|| {
                 groups.push(Overlap { name, bytes: 0, allocations: Vec::new() });
                 groups.len() - 1
             })
-        });
+        };
+        let group =
+            if is_by_stack { *names.entry(allocation.stack).or_insert_with(group_of) } else { group_of() };
         if let Some(group) = groups.get_mut(group) {
             group.bytes = group.bytes.saturating_add(allocation.requested);
             group.allocations.push(index);

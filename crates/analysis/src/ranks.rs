@@ -2,7 +2,7 @@
 //!
 //! Ranks of one run do the same work, so the median rank is the measure. A rank *stands out* if what it holds at
 //! its peak or at the end is off the median by more than 5 % and 8 MiB; the lines in which it differs most say why.
-//! A rank *leaks alone* if its memory grows from step to step and that of most others does not. A rank is a
+//! A leak is *one rank's own* if its memory grows from step to step and that of most others does not. A rank is a
 //! *straggler* if it begins the same phases later than the others, in the median by more than a fifth of a step
 //! and 10 ms. Clocks of different machines may be off by that much, which the advice says.
 
@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use vramscope_snapshot::Snapshot;
+use vramscope_format::duration;
+use vramscope_snapshot::{DeviceId, Snapshot};
 
 use crate::allocations::{AllocIdx, Allocation, Moment};
 use crate::compare::{Line, Sum, by_line};
@@ -42,6 +43,8 @@ pub type Lines = BTreeMap<Line, Sum>;
 pub struct RankDigest {
     /// The number in its name.
     pub rank: Option<u64>,
+    /// The device, where the file of the rank has several: `cuda:1`.
+    pub device: Option<String>,
     /// Requested bytes at their highest.
     pub peak: i64,
     /// Requested bytes at the end.
@@ -98,8 +101,11 @@ impl RankDigest {
                 .or_else(|| growth.lines.first().copied())
                 .map(|(frame, _)| Line::new(snapshot, frame)),
         };
+        let is_one_of_many =
+            snapshot.devices().into_iter().filter(|device| *device != DeviceId::HOST).count() > 1;
         Self {
             rank,
+            device: is_one_of_many.then(|| snapshot.device_name(replay.device())),
             peak: peak.bytes,
             end: signed(at_end.values().fold(0_u64, |sum, line| sum.saturating_add(line.bytes))),
             reserved_peak: replay.peak(Counter::Reserved).bytes,
@@ -286,7 +292,8 @@ pub fn rank_insights(ranks: &[RankDigest], report: &RankReport, bytes: ShowBytes
 }
 
 fn name(rank: &RankDigest) -> String {
-    rank.rank.map_or_else(|| "one rank".to_owned(), |rank| format!("rank {rank}"))
+    let name = rank.rank.map_or_else(|| "one rank".to_owned(), |rank| format!("rank {rank}"));
+    rank.device.as_ref().map_or_else(|| name.clone(), |device| format!("{name} {device}"))
 }
 
 fn differing(ranks: &[RankDigest], outlier: &Outlier, bytes: ShowBytes<'_>) -> Option<Finding> {
@@ -334,7 +341,7 @@ fn leaking(rank: &RankDigest, ranks: usize, bytes: ShowBytes<'_>) -> Option<Find
             when: (Moment::START, rank.moments),
             site: Site { rank: rank.rank, line: growth.line.clone(), ..Site::default() },
             what: format!(
-                "{} leaks alone: {} more with each step, through {place}",
+                "only {} leaks: {} more with each step, through {place}",
                 name(rank),
                 bytes(growth.bytes_per_step)
             ),
@@ -358,7 +365,7 @@ fn straggling(rank: &RankDigest, lag: i64, step: i64) -> Option<Finding> {
             bytes: 0,
             when: (Moment::START, rank.moments),
             site: Site { rank: rank.rank, ..Site::default() },
-            what: format!("{} begins its phases {:.1} ms after the median rank", name(rank), lag as f64 / 1e3),
+            what: format!("{} begins its phases {} after the median rank", name(rank), duration(lag)),
             evidence: Vec::new(),
             advice: "Look at its data loading and its machine; if it is on another machine, compare the clocks first"
                 .to_owned(),

@@ -1,5 +1,6 @@
 //! The replay of one device's trace, and the questions it answers.
 
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, Snapshot};
 
 use crate::allocations::{AllocIdx, Allocation, Allocations, Moment};
@@ -14,7 +15,7 @@ use crate::totals;
 use crate::verdict::{self, Verdict};
 
 /// The highest value of a counter, and when it was first reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peak {
     /// Bytes.
     pub bytes: i64,

@@ -35,6 +35,15 @@ pub struct Span {
     pub to: Moment,
 }
 
+/// The spans that are open at a moment, outermost first, of spans in order of beginning.
+pub fn open_spans(spans: &[Span], at: Moment) -> Vec<Span> {
+    let begun = spans.partition_point(|span| span.from <= at);
+    let is_open = |span: &&Span| at <= span.to && span.from < span.to;
+    let mut open: Vec<Span> = spans[..begun].iter().filter(is_open).copied().collect();
+    open.sort_by_key(|span| span.depth);
+    open
+}
+
 /// The spans of a device, in order of beginning.
 pub fn spans(snapshot: &Snapshot, device: DeviceId) -> Vec<Span> {
     let events = snapshot.events(device);

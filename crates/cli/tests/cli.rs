@@ -389,7 +389,7 @@ fn ranks_name_who_differs_and_why() {
         printed.contains("! rank 3: 353 MiB requested at the peak, +64.0 MiB against the median"),
         "{printed}"
     );
-    let leak = "!! rank 2 leaks alone: 16.0 MiB more with each step, through ranks.py:15 <module>";
+    let leak = "!! only rank 2 leaks: 16.0 MiB more with each step, through ranks.py:15 <module>";
     assert!(printed.contains(leak), "{printed}");
     assert_eq!(vramscope(&["insights", path, "--fail-on", "high"]).status.code(), Some(1));
     // Without that line all ranks but rank 3 are alike.

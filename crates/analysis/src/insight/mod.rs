@@ -16,6 +16,7 @@ mod trial;
 
 use std::cmp::Reverse;
 
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Frame, Pool, Snapshot, StackId};
 
 use crate::allocations::Moment;
@@ -83,11 +84,12 @@ impl Kind {
 }
 
 /// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Severity {
     /// Good to know.
+    #[default]
     Low,
-    /// Memory or time could be had.
+    /// Memory or time could be saved.
     Medium,
     /// The run failed, or will fail.
     High,
@@ -117,6 +119,19 @@ pub enum Amount {
     Micros(u64),
     /// A word, or a place in the program.
     Text(String),
+}
+
+impl Amount {
+    /// The number in words, sizes as `bytes` writes them.
+    pub fn words(&self, bytes: ShowBytes<'_>) -> String {
+        match self {
+            Self::Bytes(n) => bytes(*n),
+            Self::Count(n) => vramscope_format::count(*n),
+            Self::Share(share) => vramscope_format::percent(*share),
+            Self::Micros(us) => vramscope_format::seconds(*us),
+            Self::Text(text) => text.clone(),
+        }
+    }
 }
 
 /// One fact that a finding rests on.

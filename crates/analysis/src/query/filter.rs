@@ -16,8 +16,8 @@ use crate::state::State;
 use crate::weights::{Weight, live_weights, peak_of};
 
 /// What can be typed as a filter in one line, for prompts.
-pub const FILTER_GRAMMAR: &str =
-    "size>=20MiB size<1GiB pool=0,1 stream=0 category=activations phase=backward REGEX (on file:line name)";
+pub const FILTER_GRAMMAR: &str = "size>=20MiB size<1GiB pool=0,1 stream=0 category=activations phase=backward 0x7f3a10 (an address) \
+     REGEX (on file:line name)";
 
 /// A filter as it is typed. Empty means everything.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Filter {
     pub stacks: Vec<Pattern>,
     /// Only this category.
     pub category: Option<String>,
+    /// Only blocks around this address.
+    pub address: Option<u64>,
     /// Only what was allocated in a phase of this name.
     pub phase: Option<String>,
     /// Not before this moment.
@@ -47,6 +49,15 @@ pub struct Filter {
 impl Filter {
     /// Reads a filter in one line: `size>=20MiB pool=0,1 stack=REGEX`. Words without a name are patterns for stacks.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
+        Self::parse_with(text, Pattern::new)
+    }
+
+    /// The same for text that is searched while it is typed: what is not a pattern is taken literally.
+    pub fn lenient(text: &str) -> Result<Self, QueryError> {
+        Self::parse_with(text, |word| Pattern::lenient(word).ok_or_else(String::new))
+    }
+
+    fn parse_with(text: &str, pattern: fn(&str) -> Result<Pattern, String>) -> Result<Self, QueryError> {
         let mut filter = Self::default();
         let wrong = QueryError;
         for word in text.split_whitespace() {
@@ -63,9 +74,11 @@ impl Filter {
                 filter.category = Some(category.to_owned());
             } else if let Some(phase) = value(&["phase="]) {
                 filter.phase = Some(phase.to_owned());
+            } else if let Some(address) = parse_address(word) {
+                filter.address = Some(address);
             } else {
-                let pattern = value(&["stack="]).unwrap_or(word);
-                filter.stacks.push(Pattern::new(pattern).map_err(wrong)?);
+                let text = value(&["stack="]).unwrap_or(word);
+                filter.stacks.push(pattern(text).map_err(wrong)?);
             }
         }
         Ok(filter)
@@ -73,13 +86,14 @@ impl Filter {
 
     /// Whether some allocations are left out, whenever they lived.
     pub fn leaves_out_allocations(&self) -> bool {
-        let Self { stream, pool, min_size, max_size, stacks, category, phase, .. } = self;
+        let Self { stream, pool, min_size, max_size, stacks, category, address, phase, .. } = self;
         stream.is_some()
             || pool.is_some()
             || min_size.is_some()
             || max_size.is_some()
             || !stacks.is_empty()
             || category.is_some()
+            || address.is_some()
             || phase.is_some()
     }
 
@@ -118,6 +132,12 @@ pub fn parse_pool(text: &str) -> Result<Pool, String> {
     let wrong = || format!("'{text}' is not a pool: two numbers, as in 0,1; 0,0 is the default pool");
     let (a, b) = text.trim_matches(['(', ')']).split_once(',').ok_or_else(wrong)?;
     Ok((a.trim().parse().map_err(|_| wrong())?, b.trim().parse().map_err(|_| wrong())?))
+}
+
+/// An address as people write it, also as PyTorch's page names a block: `0x7f3a10`, `b'7f3a10_3`.
+pub fn parse_address(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("b'"))?;
+    u64::from_str_radix(digits.split('_').next()?, 16).ok()
 }
 
 /// A stream handle as it is typed: `0`, `0x7f3a10`.
@@ -262,6 +282,11 @@ impl Selection {
             && self.filter.pool.is_none_or(|pool| self.pool_of(index) == Some(pool))
             && self.category.as_ref().is_none_or(|(categories, row)| categories.of(index) == *row)
             && self.keeps_birth(allocation.opened)
+            && self.keeps_address(allocation.addr, allocation.size)
+    }
+
+    fn keeps_address(&self, addr: u64, size: u64) -> bool {
+        self.filter.address.is_none_or(|wanted| addr <= wanted && wanted < addr.saturating_add(size.max(1)))
     }
 
     fn pool_of(&self, index: AllocIdx) -> Option<Pool> {
@@ -275,6 +300,7 @@ impl Selection {
             && self.keeps_stack(event.stack)
             && self.filter.stream.is_none_or(|stream| snapshot.stream(event.stream) == stream)
             && self.keeps_birth(Moment::after(row))
+            && self.keeps_address(event.addr, event.size)
             && self.filter.pool.is_none_or(|pool| self.event_pool(snapshot, replay, row, event) == Some(pool))
             && self.category.as_ref().is_none_or(|(categories, number)| {
                 replay.allocation_of(row).is_some_and(|index| categories.of(index) == *number)

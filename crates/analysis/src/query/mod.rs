@@ -10,7 +10,7 @@ mod filter;
 mod moment;
 mod pattern;
 
-pub use filter::{FILTER_GRAMMAR, Filter, Selection, parse_pool, parse_stream};
+pub use filter::{FILTER_GRAMMAR, Filter, Selection, parse_address, parse_pool, parse_stream};
 pub use moment::{InPhase, MOMENT_GRAMMAR, MomentSpec};
 pub use pattern::Pattern;
 
@@ -28,6 +28,9 @@ pub(crate) fn error<T>(message: impl Into<String>) -> Result<T, QueryError> {
     Err(QueryError(message.into()))
 }
 
+/// What a file says that has no device at all.
+pub const NOTHING_RECORDED: &str = "nothing was allocated on any device while recording";
+
 /// Which of the replays a question is about: the device that is named, or else all; pinned host memory only if it is
 /// named or there is nothing else.
 pub fn devices(
@@ -38,7 +41,7 @@ pub fn devices(
     let number = |at: &usize| replays[*at].as_ref().device();
     let all = || 0..replays.len();
     if replays.is_empty() {
-        return error("nothing was allocated on any device while recording");
+        return error(NOTHING_RECORDED);
     }
     if let Some(device) = named {
         let found: Vec<_> = all().filter(|at| number(at) == device).collect();
