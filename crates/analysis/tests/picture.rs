@@ -4,7 +4,7 @@
 mod common;
 
 use proptest::prelude::*;
-use vramscope_analysis::picture::{Axis, Cell, Clock, Columns, Lane, Lanes, Rows, Stack, lanes};
+use vramscope_analysis::picture::{Axis, Cell, Clock, Columns, Lane, Lanes, Pile, Rows, lanes};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::{AllocIdx, Allocation, Counter, Moment, Replay, Times};
 use vramscope_snapshot::{DeviceId, EventTable};
@@ -140,8 +140,8 @@ proptest! {
         let rows = Rows::new((y.0 * peak, y.1 * peak), size.1);
         let columns = Columns::new(&replay, clock, axis, x, size.0);
         let pools = if with_pools { Pools::private(&snapshot, &replay) } else { Pools::default() };
-        let stack = Stack::with_pools(&replay, counter, &pools);
-        let picture = stack.picture(&replay, &columns, rows, &|| true).unwrap();
+        let pile = Pile::with_pools(&replay, counter, &pools);
+        let picture = pile.picture(&replay, &columns, rows, &|| true).unwrap();
         let lanes = lanes(&replay);
         let placed: Vec<(Lane, _)> =
             lanes.iter().enumerate().map(|(n, lane)| (*lane, n * 7..n * 7 + 7)).collect();
@@ -163,7 +163,7 @@ proptest! {
             if let Some(&(cell, low, high)) = stacked.get(row % stacked.len().max(1))
                 && let Some(index) = cell.allocation()
             {
-                prop_assert_eq!(stack.place(&replay, index, shown), Some((low, high)));
+                prop_assert_eq!(pile.place(&replay, index, shown), Some((low, high)));
             }
 
             if height == 0 { continue }
@@ -201,7 +201,7 @@ fn a_spike_of_one_event_is_seen_at_every_zoom() {
     let replay = Replay::new(&snapshot, DeviceId(0));
     let times = Times::new(snapshot.events(DeviceId(0)));
     let clock = Clock::new(snapshot.events(DeviceId(0)), &times);
-    let stack = Stack::new(&replay, Counter::Requested);
+    let pile = Pile::new(&replay, Counter::Requested);
     let rows = Rows::new((0.0, 1e9), 10);
     // The allocation is live after its event only: that moment, of the 150 001 that there are.
     let spike = Moment(31_234 * 3 + 1);
@@ -212,7 +212,7 @@ fn a_spike_of_one_event_is_seen_at_every_zoom() {
             let width = whole / zoom;
             let left = (at - width * 0.405).clamp(0.0, whole - width);
             let columns = Columns::new(&replay, clock, axis, (left, left + width), 100);
-            let picture = stack.picture(&replay, &columns, rows, &|| true).unwrap();
+            let picture = pile.picture(&replay, &columns, rows, &|| true).unwrap();
             let column = ((at - left) / width * 100.0) as usize;
             assert_eq!(picture.shown[column], Some(spike), "{axis:?} at zoom {zoom}");
             assert_eq!(picture.at(column, 8), Cell::of(AllocIdx(31_234)), "{axis:?} at zoom {zoom}");

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use vramscope_engine::{Axis, Bytes, Request, Response, Source, Stretch, decode, encode};
+use vramscope_analysis::Counter;
+use vramscope_engine::{AskSummary, AskTile, Axis, Request, Response, Source, Stretch, decode, encode};
 use vramscope_snapshot::ipc;
 
 const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><body><!--data--></body></html>\n";
@@ -285,8 +286,8 @@ fn nobody_can_keep_others_waiting_or_bring_it_down() {
     // A picture of four thousand million pixels is cut to what fits a screen.
     let stretch = Stretch { axis: Axis::Events, x: (f64::NAN, f64::INFINITY), width: u32::MAX };
     let of = Source { file: 0, device: 0 };
-    let (bytes, y, height) = (Bytes::Requested, (0.0, 1e10), u32::MAX);
-    let tile = Request::Tile { of, bytes, stretch, y, height, pools: true, categories: true };
+    let (counter, y, height) = (Counter::Requested, (0.0, 1e10), u32::MAX);
+    let tile = Request::from(AskTile { of, counter, stretch, y, height, pools: true, categories: true });
     assert_eq!(serving.send(&format!("POST /{token}/ask"), &host, &encode(&tile)).0, 200);
     assert_eq!(serving.send(&format!("GET /{token}/"), &host, b"").0, 200, "it still answers");
     drop(stalled);
@@ -318,11 +319,11 @@ fn questions_are_answered_by_the_session_in_the_process() {
     let (token, host) = (&serving.token, format!("Host: {}\r\n", serving.address));
     let of = Source { file: 0, device: 0 };
     let peak = loop {
-        let (code, answer) =
-            serving.send(&format!("POST /{token}/ask"), &host, &encode(&Request::Summary(of)));
+        let request = encode(&Request::from(AskSummary { of }));
+        let (code, answer) = serving.send(&format!("POST /{token}/ask"), &host, &request);
         assert_eq!(code, 200);
         match decode::<Response>(&answer).unwrap() {
-            Response::Summary(summary) => break summary.peaks[0].0,
+            Response::Summary(summary) => break summary.peak(Counter::Requested).bytes,
             // It is still being read.
             _ => std::thread::sleep(std::time::Duration::from_millis(50)),
         }

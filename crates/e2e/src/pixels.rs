@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::Value;
-use vramscope_analysis::Replay;
-use vramscope_engine::{Axis, Bytes, OpenFile, Request, Response, Session, Stretch, paint};
+use vramscope_analysis::{Counter, Replay};
+use vramscope_engine::{AskSummary, AskTile, Axis, OpenFile, Session, Stretch, paint};
 use vramscope_snapshot::Reader;
 
 /// A picture of the page.
@@ -77,8 +77,8 @@ pub fn compare(screenshot: &[u8], shown: &Value, files: &[Vec<u8>]) -> anyhow::R
         let snapshot = reader.finish()?;
         let replays = Replay::all(&snapshot);
         for of in session.add(OpenFile::new("file", "", file.len() as u64, snapshot, replays)) {
-            if let Some(Response::Summary(summary)) = session.answer(&Request::Summary(of), &|| true)
-                && shown["peak"] == summary.peaks[0].0
+            if let Some(summary) = session.ask(AskSummary { of })
+                && shown["peak"] == summary.peak(Counter::Requested).bytes
             {
                 found = Some((of, summary));
             }
@@ -88,11 +88,11 @@ pub fn compare(screenshot: &[u8], shown: &Value, files: &[Vec<u8>]) -> anyhow::R
     let pair = |key: &str| -> anyhow::Result<(f64, f64)> { Ok(serde_json::from_value(shown[key].clone())?) };
     let [left, top, width, height]: [f64; 4] = serde_json::from_value(shown["plot"].clone())?;
     let stretch = Stretch { axis: Axis::Events, x: pair("x")?, width: width.round() as u32 };
-    let (bytes, y, height) = (Bytes::Requested, pair("y")?, height.round() as u32);
-    let request = Request::Tile { of, bytes, stretch, y, height, pools: true, categories: false };
-    let Some(Response::Tile(tile)) = session.answer(&request, &|| true) else { bail!("no picture") };
-    let wanted = paint::upright(&tile, summary.events);
+    let (counter, y, height) = (Counter::Requested, pair("y")?, height.round() as u32);
+    let tile = AskTile { of, counter, stretch, y, height, pools: true, categories: false };
+    let tile = session.ask(tile).context("no picture")?;
     let (wide, high) = (tile.shown.len(), tile.height as usize);
+    let wanted = paint::upright(&tile, summary.last());
 
     // Pixels of the ground, and of allocations: how many there are, and how many are as they should be.
     let mut counts = [[0_u32; 2]; 2];

@@ -1,78 +1,60 @@
-//! What is answered.
+//! Answers.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::RankDigest;
+use vramscope_analysis::{AllocIdx, Counter, Counters, Line, Moment, Peak, RankDigest, Severity, Sum};
+use vramscope_snapshot::{PoolId, StackId, StreamId};
 
-use crate::protocol::{Bytes, Stretch};
+use crate::protocol::Stretch;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Response {
-    /// To [`crate::Request::Summary`].
-    Summary(Box<Summary>),
-    /// To [`crate::Request::Tile`] and [`crate::Request::Lanes`].
-    Tile(Tile),
-    /// To [`crate::Request::Outline`]: bytes at the lower and upper edge in each column.
-    Outline(Vec<Option<(u64, u64)>>),
-    /// To [`crate::Request::Curve`].
-    Curve(Curve),
-    /// To [`crate::Request::Moment`].
-    Moment(Box<MomentInfo>),
-    /// To [`crate::Request::Details`].
-    Details(Box<Details>),
-    /// To [`crate::Request::State`].
-    State(Box<MemoryMap>),
-    /// To [`crate::Request::Tree`].
-    Tree(Tree),
-    /// To [`crate::Request::Diff`].
-    Diff(DiffTree),
-    /// To [`crate::Request::Allocations`].
-    Allocations(Page<AllocationRow>),
-    /// To [`crate::Request::Stacks`].
-    Stacks(Page<StackRow>),
-    /// To [`crate::Request::Lifetimes`].
-    Lifetimes(Page<LifetimeRow>),
-    /// To [`crate::Request::Search`].
-    Search(SearchResults),
-    /// To [`crate::Request::Insights`].
-    Insights(Vec<Insight>),
-    /// To [`crate::Request::Rank`].
-    Rank(Box<RankDigest>),
-    /// To [`crate::Request::Convert`].
-    Converted((f64, f64)),
+    /// To [`crate::AskSummary`].
+    Summary(Arc<Summary>),
+    /// To [`crate::AskTile`] and [`crate::AskLanes`].
+    Tile(Arc<Tile>),
+    /// To [`crate::AskOutline`]: bytes at the lower and upper edge in each column.
+    Outline(Arc<Vec<Option<(u64, u64)>>>),
+    /// To [`crate::AskCurve`].
+    Curve(Arc<Curve>),
+    /// To [`crate::AskMoment`].
+    Moment(Arc<MomentInfo>),
+    /// To [`crate::AskDetails`].
+    Details(Arc<Details>),
+    /// To [`crate::AskState`].
+    State(Arc<MemoryMap>),
+    /// To [`crate::AskTree`].
+    Tree(Arc<Tree>),
+    /// To [`crate::AskDiff`].
+    Diff(Arc<DiffTree>),
+    /// To [`crate::AskAllocations`].
+    Allocations(Arc<Page<AllocationRow>>),
+    /// To [`crate::AskStacks`].
+    Stacks(Arc<Page<StackRow>>),
+    /// To [`crate::AskLifetimes`].
+    Lifetimes(Arc<Page<LifetimeRow>>),
+    /// To [`crate::AskSearch`].
+    Search(Arc<SearchResults>),
+    /// To [`crate::AskInsights`].
+    Insights(Arc<Vec<Insight>>),
+    /// To [`crate::AskRank`].
+    Rank(Arc<RankDigest>),
+    /// To [`crate::AskConvert`].
+    Converted(Arc<(f64, f64)>),
     /// There is no such file, device or allocation.
     Nothing,
 }
 
-/// The four numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Numbers {
-    /// What the program asked for.
-    pub requested: i64,
-    /// Rounded size of what the program holds.
-    pub allocated: i64,
-    /// Allocated, and what awaits its free.
-    pub active: i64,
-    /// Held from the driver.
-    pub reserved: i64,
-}
+/// A number that is the same for the same line of the user's program in every file; 0 where there is no line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LineId(pub u32);
 
-impl Numbers {
-    /// One of them.
-    pub fn get(&self, which: Bytes) -> i64 {
-        match which {
-            Bytes::Requested => self.requested,
-            Bytes::Allocated => self.allocated,
-            Bytes::Active => self.active,
-            Bytes::Reserved => self.reserved,
-        }
-    }
-}
-
-impl From<vramscope_analysis::Counters> for Numbers {
-    fn from(counters: vramscope_analysis::Counters) -> Self {
-        let vramscope_analysis::Counters { requested, allocated, active, reserved } = counters;
-        Self { requested, allocated, active, reserved }
+impl LineId {
+    /// The number of a place, or of any other name that has a color.
+    pub fn of(place: &str) -> Self {
+        Self(vramscope_format::color::number(place).max(1))
     }
 }
 
@@ -84,9 +66,9 @@ pub struct SpanInfo {
     /// How many were open when it began.
     pub depth: u32,
     /// The moment before its first event.
-    pub from: u32,
+    pub from: Moment,
     /// The moment after its last event.
-    pub to: u32,
+    pub to: Moment,
     /// Microseconds since the first event.
     pub time: (i64, i64),
 }
@@ -106,7 +88,7 @@ pub struct LaneInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OomInfo {
     /// The moment after it.
-    pub at: u32,
+    pub at: Moment,
     /// Microseconds since the first event.
     pub time: i64,
     /// Bytes of the request.
@@ -115,12 +97,12 @@ pub struct OomInfo {
     pub device_free: u64,
 }
 
-/// What a file can tell at all; of the rest a view says that it is not in this file.
+/// What a file has at all; of the rest a view says that it is not in this file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct Capabilities {
     /// Where blocks and segments lie.
     pub addresses: bool,
-    /// What the program asked for, beside the size of the block that it got.
+    /// Requested bytes, apart from the size of the block.
     pub requested: bool,
     /// Python frames, not only the name of an operator.
     pub stacks: bool,
@@ -135,14 +117,16 @@ pub struct Summary {
     pub file: String,
     /// What the name says: `rank 3`.
     pub rank: String,
-    /// What the process was for: `actor_update`; empty if nobody says.
+    /// What the process was for: `actor_update`; empty if that is not known.
     pub role: String,
-    /// What the file can tell at all.
-    pub told: Told,
+    /// What the file has at all.
+    pub has: Capabilities,
     /// Why the file is not whole, and what is shown of it.
     pub damage: Option<String>,
     /// `cuda:0`, `host`, `NPU 0`.
     pub device: String,
+    /// Whether questions about all devices are about this one, see [`vramscope_analysis::query::devices`].
+    pub by_default: bool,
     /// Bytes of the device, where the file tells it.
     pub capacity: Option<u64>,
     /// Bytes of the file.
@@ -156,14 +140,16 @@ pub struct Summary {
     /// Microseconds since 1970 of the first event, and from it to the last; `None` without a clock.
     pub time: Option<(i64, i64)>,
     /// At the start.
-    pub start: Numbers,
+    pub start: Counters,
     /// At the end.
-    pub end: Numbers,
-    /// The highest of each, and when.
-    pub peaks: [(i64, u32); 4],
+    pub end: Counters,
+    /// The highest of each, and when, in the order of [`Counter::ALL`].
+    pub peaks: [Peak; 4],
     /// The same in microseconds since the first event.
     pub peak_times: [i64; 4],
-    /// `exact`, `late start`, ...
+    /// How complete the recording is, in a word or two: `exact`, `late start`.
+    pub status: String,
+    /// The same in a sentence.
     pub verdict: String,
     /// Whether every number is PyTorch's own.
     pub exact: bool,
@@ -188,49 +174,86 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// When a counter was highest.
+    pub fn peak(&self, counter: Counter) -> Peak {
+        self.peaks[counter as usize]
+    }
+
+    /// The same in microseconds since the first event.
+    pub fn peak_time(&self, counter: Counter) -> i64 {
+        self.peak_times[counter as usize]
+    }
+
+    /// The highest of all counters, in bytes.
+    pub fn highest(&self) -> i64 {
+        self.peaks.iter().map(|peak| peak.bytes).max().unwrap_or_default()
+    }
+
+    /// The last moment.
+    pub fn last(&self) -> Moment {
+        Moment(self.events)
+    }
+
     /// Whether the file tells these bytes.
-    pub fn tells(&self, bytes: Bytes) -> bool {
-        match bytes {
-            Bytes::Requested => self.told.requested,
-            Bytes::Reserved => self.told.reserved,
-            Bytes::Allocated | Bytes::Active => true,
+    pub fn tells(&self, counter: Counter) -> bool {
+        match counter {
+            Counter::Requested => self.has.requested,
+            Counter::Reserved => self.has.reserved,
+            Counter::Allocated | Counter::Active => true,
         }
     }
 
-    /// What bytes are called here. Where the file does not tell what was asked for, what was given stands for it.
-    pub fn name_of(&self, bytes: Bytes) -> &'static str {
-        match bytes {
-            Bytes::Requested if !self.told.requested => Bytes::Allocated.name(),
-            bytes => bytes.name(),
+    /// What these bytes are called: without the program's own requests, the sizes are those of the blocks.
+    pub fn name_of(&self, counter: Counter) -> &'static str {
+        match counter {
+            Counter::Requested if !self.has.requested => Counter::Allocated.name(),
+            counter => counter.name(),
         }
     }
 }
 
-/// An allocation in a tile, with what its color depends on.
+/// An allocation in a picture, with what its color depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// Which allocation.
-    pub alloc: u32,
+    pub alloc: AllocIdx,
     /// Whether it awaits its free here.
     pub awaiting: bool,
-    /// No allocation, but what a private pool holds and does not use; `pool` is the number of its envelope.
-    pub idle: bool,
     /// Its stack.
-    pub stack: u32,
-    /// A number that is the same for the same line of the user's program in every file.
-    pub line: u32,
-    /// Bytes asked for.
+    pub stack: StackId,
+    /// Its line.
+    pub line: LineId,
+    /// Requested bytes.
     pub requested: u64,
-    /// When it began; 0 if before the first event.
-    pub opened: u32,
-    /// When it ended; `u32::MAX` if it did not.
-    pub closed: u32,
+    /// When it began; [`Moment::START`] if before the first event.
+    pub opened: Moment,
+    /// When its block was free again; `None` if it is live at the end.
+    pub closed: Option<Moment>,
     /// Its stream.
-    pub stream: u32,
+    pub stream: StreamId,
     /// Its pool.
-    pub pool: u32,
+    pub pool: PoolId,
     /// What it is for: a row of [`vramscope_analysis::categories::DEFAULT_CATEGORIES`], if that was asked for.
     pub category: u8,
+}
+
+impl Owner {
+    /// Events that it lived, in a recording that ends at `last`.
+    pub fn events(&self, last: Moment) -> u32 {
+        self.closed.unwrap_or(last).0.saturating_sub(self.opened.0)
+    }
+
+    /// From when to when it lived, in words.
+    pub fn life(&self) -> String {
+        let event =
+            |at: Moment| at.event().map_or_else(String::new, |event| vramscope_format::count(event.0));
+        match (self.opened.event(), self.closed) {
+            (None, None) => "live throughout the recording".into(),
+            (None, Some(closed)) => format!("before the first event to event {}", event(closed)),
+            (Some(_), None) => format!("event {} to the end", event(self.opened)),
+            (Some(_), Some(closed)) => format!("event {} to {}", event(self.opened), event(closed)),
+        }
+    }
 }
 
 /// A picture as an id buffer, column by column, each from the lowest row up.
@@ -242,13 +265,14 @@ pub struct Tile {
     pub y: (f64, f64),
     /// Rows.
     pub height: u32,
-    /// The moment that each column shows; `u32::MAX` outside the recording.
-    pub shown: Vec<u32>,
+    /// The moment that each column shows; `None` outside the recording.
+    pub shown: Vec<Option<Moment>>,
     /// Who owns pixels here.
     pub owners: Vec<Owner>,
     /// What the lines of owners are called, by number.
-    pub lines: Vec<(u32, String)>,
-    /// 0 for nothing, 1 for free memory that is held, and from 2 on rows of `owners`.
+    pub lines: Vec<(LineId, String)>,
+    /// 0 for nothing, 1 for free memory that is held, from 2 on rows of `owners`, and from [`Tile::FIRST_IDLE`] on
+    /// what a private pool holds and does not use, by the number of its envelope.
     #[serde(with = "crate::cells")]
     pub cells: Vec<u32>,
 }
@@ -256,20 +280,39 @@ pub struct Tile {
 impl Tile {
     /// Cells before those of owners.
     pub const FIRST_OWNER: u32 = 2;
+    /// Cells before those of idle memory in private pools.
+    pub const FIRST_IDLE: u32 = 1 << 31;
 
     /// What a line of an owner is called.
-    pub fn line(&self, line: u32) -> &str {
+    pub fn line(&self, line: LineId) -> &str {
         let found = self.lines.binary_search_by_key(&line, |(line, _)| *line).ok();
         found.and_then(|at| self.lines.get(at)).map_or("", |(_, name)| name)
     }
 
+    /// What a cell belongs to.
+    pub fn owner_of(&self, cell: u32) -> Option<&Owner> {
+        self.owners.get(cell.checked_sub(Self::FIRST_OWNER)? as usize)
+    }
+
     /// The owner of a pixel; rows count from the lowest.
     pub fn owner(&self, column: usize, row: usize) -> Option<&Owner> {
-        if row >= self.height as usize {
-            return None;
-        }
-        let cell = *self.cells.get(column * self.height as usize + row)?;
-        self.owners.get(cell.checked_sub(Self::FIRST_OWNER)? as usize)
+        self.owner_of(self.cell(column, row)?)
+    }
+
+    /// The envelope of the private pool whose idle memory a pixel is.
+    pub fn idle(&self, column: usize, row: usize) -> Option<u32> {
+        self.cell(column, row)?.checked_sub(Self::FIRST_IDLE)
+    }
+
+    /// The first moment that is shown, and the last.
+    pub fn moments(&self) -> Option<(Moment, Moment)> {
+        let known = || self.shown.iter().copied().flatten();
+        Some((known().min()?, known().max()?))
+    }
+
+    fn cell(&self, column: usize, row: usize) -> Option<u32> {
+        let height = self.height as usize;
+        (row < height).then(|| self.cells.get(column * height + row).copied()).flatten()
     }
 }
 
@@ -279,22 +322,22 @@ pub struct Curve {
     /// Columns.
     pub stretch: Stretch,
     /// The most of each counter in each column; `None` outside the recording.
-    pub most: Vec<Option<Numbers>>,
+    pub most: Vec<Option<Counters>>,
 }
 
-/// What is to be said about a moment.
+/// What happened at a moment, and what is live.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MomentInfo {
     /// Which.
-    pub at: u32,
+    pub at: Moment,
     /// Microseconds since 1970 of its event.
     pub time: Option<i64>,
     /// The counters.
-    pub numbers: Numbers,
+    pub counters: Counters,
     /// What happened: `alloc 16.0 MiB`.
     pub event: String,
     /// The allocation that it concerns.
-    pub alloc: Option<u32>,
+    pub alloc: Option<AllocIdx>,
     /// Names of the annotations that are open, outermost first.
     pub phases: Vec<String>,
     /// Reserved minus requested by cause, largest first.
@@ -306,12 +349,8 @@ pub struct MomentInfo {
 /// A frame of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameInfo {
-    /// Function.
-    pub name: String,
-    /// File.
-    pub file: String,
-    /// Line.
-    pub line: u32,
+    /// File, line and function.
+    pub at: Line,
     /// Whether it is PyTorch's, CPython's or the C++ runtime's.
     pub internal: bool,
 }
@@ -320,7 +359,7 @@ pub struct FrameInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
     /// The allocation in it; `None` for free memory.
-    pub alloc: Option<u32>,
+    pub alloc: Option<AllocIdx>,
     /// Bytes.
     pub size: u64,
     /// Where it was allocated.
@@ -330,25 +369,17 @@ pub struct Neighbour {
 /// All about an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Details {
-    /// Which.
-    pub alloc: u32,
-    /// With what its color depends on.
+    /// Which, with what its color depends on.
     pub owner: Owner,
     /// First address.
     pub addr: u64,
-    /// Bytes asked for.
-    pub requested: u64,
     /// Bytes of the block.
     pub size: u64,
     /// Whether `size` is inferred.
     pub estimated: bool,
-    /// When it began.
-    pub opened: u32,
-    /// When the program let it go.
-    pub released: u32,
-    /// When its block was free again.
-    pub closed: u32,
-    /// Microseconds since 1970 of these three.
+    /// When the program freed it, which may be before its block is free again.
+    pub released: Option<Moment>,
+    /// Microseconds since 1970 of when it began, was released and was closed.
     pub times: [Option<i64>; 3],
     /// Stack, innermost frame first.
     pub frames: Vec<FrameInfo>,
@@ -360,7 +391,7 @@ pub struct Details {
     pub stream: u64,
     /// Pool in words.
     pub pool: String,
-    /// What the memory is for, as far as it can be told.
+    /// What the memory is for, where that is known.
     pub category: String,
     /// Names of the annotations that were open when it began, outermost first.
     pub phases: Vec<String>,
@@ -370,12 +401,12 @@ pub struct Details {
     pub notes: Vec<(String, String)>,
     /// The segment around it at its birth: first address and bytes.
     pub segment: Option<(u64, u64)>,
-    /// What lies before and after it at the moment asked for, or at its birth.
+    /// What lies before and after it at the moment of the request, or when it was allocated.
     pub neighbours: [Option<Neighbour>; 2],
-    /// Allocations of the same stack in all, and their bytes.
-    pub same_stack: (u64, u64),
-    /// Of these, those live at the moment asked for.
-    pub same_stack_live: (u64, u64),
+    /// All allocations of the same stack.
+    pub same_stack: Sum,
+    /// Of these, those live at the moment of the request.
+    pub same_stack_live: Sum,
 }
 
 /// A block in the map of memory.
@@ -412,9 +443,9 @@ pub struct MapRange {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryMap {
     /// Which moment.
-    pub at: u32,
+    pub at: Moment,
     /// The counters.
-    pub numbers: Numbers,
+    pub counters: Counters,
     /// What is held, by address.
     pub ranges: Vec<MapRange>,
     /// Bytes of the largest hole.
@@ -424,14 +455,10 @@ pub struct MemoryMap {
 /// What a node of a tree stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Label {
-    /// Function, or words in brackets.
-    pub name: String,
-    /// File.
-    pub file: String,
-    /// Line.
-    pub line: u32,
-    /// The same number as in [`Owner::line`].
-    pub color: u32,
+    /// A frame; words in brackets take the place of the function where there is none.
+    pub at: Line,
+    /// What its color is made from.
+    pub color: LineId,
 }
 
 /// A node of a call tree.
@@ -463,10 +490,10 @@ pub struct Tree {
 pub struct DiffTreeNode {
     /// Row of [`DiffTree::labels`].
     pub label: u32,
-    /// Bytes and allocations before.
-    pub before: (u64, u64),
-    /// Bytes and allocations after.
-    pub after: (u64, u64),
+    /// What it had before.
+    pub before: Sum,
+    /// What it has after.
+    pub after: Sum,
     /// Rows of [`DiffTree::nodes`], the largest change first.
     pub children: Vec<u32>,
 }
@@ -491,6 +518,8 @@ pub struct Page<Row> {
     pub first: u32,
     /// The rows.
     pub rows: Vec<Row>,
+    /// Why the filter is not one.
+    pub problem: Option<String>,
 }
 
 /// A row of the table of allocations.
@@ -502,7 +531,7 @@ pub struct AllocationRow {
     pub addr: u64,
     /// Bytes of the block.
     pub size: u64,
-    /// Microseconds that it lived, if there is a clock.
+    /// Microseconds that it lived, if it ended and there is a clock.
     pub lived_us: Option<i64>,
     /// Where it was allocated.
     pub place: String,
@@ -512,20 +541,18 @@ pub struct AllocationRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackRow {
     /// Its number.
-    pub stack: u32,
-    /// The same number as in [`Owner::line`].
-    pub line: u32,
-    /// Bytes asked for, of all its allocations.
-    pub bytes: u64,
-    /// Allocations.
-    pub count: u64,
+    pub stack: StackId,
+    /// Its line.
+    pub line: LineId,
+    /// All its allocations.
+    pub sum: Sum,
     /// The largest of them.
-    pub largest: u32,
+    pub largest: AllocIdx,
     /// Bytes of the largest.
     pub largest_bytes: u64,
     /// The user's own line.
     pub place: String,
-    /// The innermost function.
+    /// The operator, or the innermost frame.
     pub operator: String,
 }
 
@@ -536,94 +563,95 @@ pub enum LifetimeRow {
     Group {
         /// What its members have in common.
         label: String,
-        /// Members.
-        count: u32,
-        /// Their bytes.
-        bytes: u64,
+        /// All members.
+        sum: Sum,
     },
     /// A member.
     Bar {
         /// Which, with what its color depends on.
         owner: Owner,
-        /// When the program let it go.
-        released: u32,
-        /// Microseconds since the first event of its beginning and its end.
-        time: (i64, i64),
+        /// When the program freed it.
+        released: Option<Moment>,
+        /// Microseconds since the first event of its beginning, and of its end if it ended.
+        time: (i64, Option<i64>),
         /// Where it was allocated.
         place: String,
     },
 }
 
-/// Something that fits a search.
+/// Something that matches a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hit {
+    /// A moment, as it was typed.
+    Moment {
+        /// Which.
+        at: Moment,
+        /// Microseconds since the first event.
+        time: i64,
+    },
     /// A line of the program.
     Line {
         /// `train.py:88 forward`.
         place: String,
         /// Allocations made there.
-        count: u64,
-        /// Their bytes.
-        bytes: u64,
+        sum: Sum,
         /// The largest of them.
-        largest: u32,
-        /// The same number as in [`Owner::line`].
-        line: u32,
+        largest: AllocIdx,
+        /// What its color is made from.
+        line: LineId,
     },
-    /// An annotation: its name, how often it comes, the first from and to.
+    /// An annotation.
     Phase {
         /// Its name.
         name: String,
         /// How often it comes.
         count: u32,
         /// The first: from which moment to which.
-        first: (u32, u32),
+        first: (Moment, Moment),
+        /// The same in microseconds since the first event.
+        time: (i64, i64),
     },
-    /// An event by number.
-    Event(u32),
     /// An allocation by address.
     Address {
         /// Which allocation.
-        alloc: u32,
-        /// Bytes asked for.
-        requested: u64,
+        owner: Owner,
+        /// First address.
+        addr: u64,
         /// Where it was allocated.
         place: String,
-        /// When.
-        opened: u32,
     },
 }
 
-/// What fits a search.
+/// What matches a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchResults {
-    /// The text.
-    pub text: String,
-    /// Stacks with a frame that fits, in order.
-    pub stacks: Vec<u32>,
+    /// Stacks with an allocation that matches, in order.
+    pub stacks: Vec<StackId>,
     /// The results, best first.
     pub hits: Vec<Hit>,
-    /// Allocations that fit, and their bytes.
-    pub found: (u64, u64),
+    /// All allocations that match.
+    pub found: Sum,
+    /// Why the text is not a moment or a filter, if it looks like one.
+    pub problem: Option<String>,
 }
 
-/// Something worth knowing.
+/// A finding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Insight {
-    /// What kind: `leak`, `fragmentation`, ...
+    /// What kind: `growth`, `fragmentation`, ...
     pub kind: String,
-    /// 0 is a note, 1 a warning, 2 serious.
-    pub severity: u8,
+    /// How bad it is.
+    pub severity: Severity,
     /// In one line.
     pub title: String,
-    /// What shows it: a name, and what it is.
+    /// The evidence: a name, and a value.
     pub evidence: Vec<(String, String)>,
     /// What to do.
     pub advice: String,
     /// Bytes that it is about.
-    pub bytes: i64,
+    pub bytes: u64,
     /// From which moment to which.
-    pub when: Option<(u32, u32)>,
+    pub when: Option<(Moment, Moment)>,
     /// An allocation to look at.
-    pub alloc: Option<u32>,
+    pub alloc: Option<AllocIdx>,
 }

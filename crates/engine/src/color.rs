@@ -4,10 +4,12 @@
 //! allocation to the next, so that bands separate for any eye. Amounts run along one ramp from dark to light.
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::Moment;
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
-use vramscope_format::color;
+use vramscope_format::{color, plural, size, stream};
+use vramscope_snapshot::StackId;
 
-use crate::{Owner, Summary};
+use crate::{LineId, Owner, Summary};
 
 /// Red, green and blue.
 pub type Rgb = [u8; 3];
@@ -74,7 +76,7 @@ const EIGHT: [Rgb; 8] = [
 ];
 
 /// The color of a line of the program, by its number.
-pub fn of_line(line: u32, step: u32) -> Rgb {
+pub fn of_line(LineId(line): LineId, step: u32) -> Rgb {
     if line == 0 {
         return oklch(0.56 + 0.03 * (step % 3) as f32, 0.01, 250.0);
     }
@@ -136,32 +138,29 @@ pub struct Coloring<'a> {
     pub by: ColorBy,
     /// What the picture is drawn on.
     pub ground: Ground,
-    /// Events of the recording, for lifetimes.
-    pub events: u32,
+    /// The end of the recording, for lifetimes.
+    pub last: Moment,
     /// While searching: the stacks that match, sorted; the rest is dimmed.
-    pub found: Option<&'a [u32]>,
+    pub found: Option<&'a [StackId]>,
 }
 
 impl Coloring<'_> {
     /// The color of an allocation.
     pub fn of(&self, owner: &Owner) -> Rgb {
-        let Ground { dark, ground, hole, .. } = self.ground;
-        if owner.idle {
-            return hole;
-        }
+        let Ground { dark, ground, .. } = self.ground;
         let color = match self.by {
-            ColorBy::Stack => of_line(owner.line, owner.alloc),
+            ColorBy::Stack => of_line(owner.line, owner.alloc.0),
             ColorBy::Size => of_bytes(owner.requested),
             ColorBy::Lifetime => {
-                let lived = owner.closed.min(self.events).saturating_sub(owner.opened).max(1) as f32;
-                ramp(lived.log2() / (self.events.max(2) as f32).log2())
+                let lived = owner.events(self.last).max(1) as f32;
+                ramp(lived.log2() / (self.last.0.max(2) as f32).log2())
             }
-            ColorBy::Category => number(owner.category.into(), owner.alloc),
-            ColorBy::Pool => number(owner.pool.saturating_sub(1), owner.alloc),
-            ColorBy::Stream => number(owner.stream, owner.alloc),
+            ColorBy::Category => number(owner.category.into(), owner.alloc.0),
+            ColorBy::Pool => number(owner.pool.0.saturating_sub(1), owner.alloc.0),
+            ColorBy::Stream => number(owner.stream.0, owner.alloc.0),
         };
         // What was there before the recording is muted.
-        let color = if owner.opened == 0 && self.by == ColorBy::Stack {
+        let color = if owner.opened == Moment::START && self.by == ColorBy::Stack {
             blend(color, ground, if dark { 0.34 } else { 0.42 })
         } else {
             color
@@ -180,24 +179,18 @@ impl Coloring<'_> {
         match self.by {
             ColorBy::Stack => Vec::new(),
             ColorBy::Category => numbered(DEFAULT_CATEGORIES.map(str::to_owned).to_vec()),
-            ColorBy::Size => (0..6).map(|n| 10 + n * 4).map(|n| (of_bytes(1 << n), text(1 << n))).collect(),
+            ColorBy::Size => (0..6).map(|n| 10 + n * 4).map(|n| (of_bytes(1 << n), size(1 << n))).collect(),
             ColorBy::Lifetime => {
-                let most = (self.events.max(2) as f32).log2();
+                let most = (self.last.0.max(2) as f32).log2();
                 let lived = (0..5).map(|n| (n as f32 / 4.0, (2_f32.powf(most * n as f32 / 4.0)) as u64));
-                lived
-                    .map(|(share, n)| (ramp(share), format!("{} events", vramscope_format::count(n))))
-                    .collect()
+                lived.map(|(share, n)| (ramp(share), plural(n, "event"))).collect()
             }
             ColorBy::Pool => numbered(summary.pools.iter().skip(1).cloned().collect()),
             ColorBy::Stream => {
-                numbered(summary.streams.iter().map(|handle| format!("stream {handle:#x}")).collect())
+                numbered(summary.streams.iter().map(|handle| format!("stream {}", stream(*handle))).collect())
             }
         }
     }
-}
-
-fn text(bytes: u64) -> String {
-    vramscope_format::bytes(bytes as i64)
 }
 
 /// The color of one of a few kinds.

@@ -2,7 +2,7 @@
 
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_analysis::shapes::{Clues, Hint, SHOWN, Shapes};
-use vramscope_analysis::{AllocIdx, Allocation, Moment, State};
+use vramscope_analysis::{AllocIdx, Allocation, Moment, State, Sum};
 use vramscope_snapshot::{EventIdx, StackId};
 
 use crate::answers::{Details, Neighbour};
@@ -12,32 +12,30 @@ pub(crate) fn details(
     file: &File,
     device: &Device,
     index: AllocIdx,
-    at: u32,
+    at: Moment,
     shapes: Option<&Shapes>,
 ) -> Details {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let allocation = replay.allocation(index);
     let events = device.events(snapshot);
     let time = |at: Moment| at.event().and_then(|event| events.time_us(event.index()));
-    // Beside what it lies is asked of the cursor's moment, if it lives then.
-    let at = Some(Moment(at)).filter(|&at| allocation.is_live(at)).unwrap_or(allocation.opened);
+    // Neighbours are those at the cursor, if it lives then.
+    let at = Some(at).filter(|&at| allocation.is_live(at)).unwrap_or(allocation.opened);
     let state = replay.state(at);
     let range = state.range_of(allocation.addr);
     let total = device.totals().get(&allocation.stack).copied().unwrap_or_default();
     let same_live = state.live.iter().map(|&index| replay.allocation(index));
-    let same_stack_live = same_live
-        .filter(|other| other.stack == allocation.stack)
-        .fold((0, 0_u64), |(count, bytes), other| (count + 1, bytes.saturating_add(other.requested)));
+    let same_stack_live =
+        same_live.filter(|other| other.stack == allocation.stack).fold(Sum::default(), |sum, other| Sum {
+            count: sum.count + 1,
+            bytes: sum.bytes.saturating_add(other.requested),
+        });
     Details {
-        alloc: index.0,
         owner: device.owner(file, index, false),
         addr: allocation.addr,
-        requested: allocation.requested,
         size: allocation.size,
         estimated: allocation.estimated,
-        opened: allocation.opened.0,
-        released: allocation.released.0,
-        closed: allocation.closed.0,
+        released: allocation.released.known(),
         times: [allocation.opened, allocation.released, allocation.closed].map(time),
         frames: file.frames(allocation.stack),
         free_frames: free_stack(file, device, &allocation).map_or_else(Vec::new, |stack| file.frames(stack)),
@@ -52,7 +50,7 @@ pub(crate) fn details(
         notes: notes(file, device, &allocation),
         segment: range.map(|range| (range.addr, range.size)),
         neighbours: neighbours(file, device, &state, &allocation),
-        same_stack: (total.count, total.bytes),
+        same_stack: total.sum,
         same_stack_live,
     }
 }
@@ -102,11 +100,7 @@ fn neighbours(
     let end = allocation.addr.saturating_add(allocation.size);
     let describe = |index: AllocIdx| {
         let other = replay.allocation(index);
-        Neighbour {
-            alloc: Some(index.0),
-            size: other.size,
-            place: file.stack_name(other.stack).place.clone(),
-        }
+        Neighbour { alloc: Some(index), size: other.size, place: file.stack_name(other.stack).place.clone() }
     };
     let hole = |size: u64| Neighbour { alloc: None, size, place: "free".into() };
     let place = state.live.partition_point(|&index| replay.allocation(index).addr < allocation.addr);

@@ -2,10 +2,11 @@
 //!
 //! A [`Session`] owns opened snapshots and answers a [`Request`] with a [`Response`]. It knows no thread,
 //! path or clock: a transport carries the messages, on a thread of the same process, in a Web Worker or over
-//! HTTP, and every one of them serialises. [`Queue`] is what all transports share: the newest question is
-//! answered first, and one that has been asked again in the meantime is not answered at all.
+//! HTTP, and all of them use the same encoding ([`encode`]). [`Queue`] is what all transports share: the newest
+//! request is answered first, and one that was replaced in the meantime is dropped.
 //!
-//! Indices that a question needs are built when it is first asked and kept.
+//! A request is a type of its own ([`AskTile`], [`AskState`], …) that knows the type of its answer ([`Ask`]).
+//! Indices that a request needs are built when it first comes, and kept.
 
 mod answers;
 mod cells;
@@ -30,6 +31,8 @@ pub use answers::*;
 pub use news::News;
 pub use overview::rank_insights;
 pub use protocol::*;
-pub use queue::{Ask, Queue};
+pub use queue::{Asked, Queue};
 pub use session::{OpenFile, Session};
-pub use wire::{decode, encode};
+pub use wire::{PROTOCOL, WireError, decode, encode};
+
+pub use vramscope_analysis::picture::Axis;

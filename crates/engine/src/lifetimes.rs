@@ -1,13 +1,13 @@
 //! Lifetimes as bars, grouped, a page at a time.
 
 use hashbrown::HashMap;
-use vramscope_analysis::AllocIdx;
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
+use vramscope_analysis::{AllocIdx, GroupBy, Sum};
 
-use crate::answers::{LifetimeRow, Page};
+use crate::answers::{LifetimeRow, LineId, Page};
 use crate::device::{Device, File};
-use crate::protocol::{Filter, GroupBy};
-use crate::rows;
+use crate::protocol::AskLifetimes;
+use crate::rows::{self, NoRows};
 
 /// Marks a row that begins a group: the number of its first member follows.
 const GROUP: u32 = 1 << 31;
@@ -15,16 +15,13 @@ const GROUP: u32 = 1 << 31;
 pub(crate) fn page(
     file: &File,
     device: &Device,
-    filter: &Filter,
-    group: GroupBy,
-    first: u32,
-    count: u32,
+    &AskLifetimes { ref which, group, first, count, .. }: &AskLifetimes,
     go_on: &dyn Fn() -> bool,
-) -> Option<Page<LifetimeRow>> {
+) -> Result<Page<LifetimeRow>, NoRows> {
     let replay = &device.replay;
-    let order = device.order(format!("lifetimes {filter:?} {group:?}"), || {
-        let rows = rows::filtered(file, device, filter, go_on)?;
-        Some(grouped(file, device, rows, group))
+    let order = device.order(format!("lifetimes {which:?} {group:?}"), || {
+        let rows = rows::filtered(file, device, which, go_on)?;
+        Ok(grouped(file, device, rows, group))
     })?;
     let clock = device.clock(&file.snapshot);
     let start = (first as usize).min(order.len());
@@ -32,41 +29,40 @@ pub(crate) fn page(
     let row = |place: usize| match order[place] {
         mark if mark & GROUP != 0 => {
             let members = order[place + 1..].iter().take_while(|&&row| row & GROUP == 0);
-            let (mut count, mut bytes) = (0, 0_u64);
+            let mut sum = Sum::default();
             for &row in members {
-                count += 1;
-                bytes = bytes.saturating_add(replay.allocation(AllocIdx(row)).requested);
+                sum.count += 1;
+                sum.bytes = sum.bytes.saturating_add(replay.allocation(AllocIdx(row)).requested);
             }
-            LifetimeRow::Group { label: label(file, device, mark & !GROUP, group), count, bytes }
+            LifetimeRow::Group { label: label(file, device, mark & !GROUP, group), sum }
         }
         row => {
             let index = AllocIdx(row);
             let a = replay.allocation(index);
             LifetimeRow::Bar {
                 owner: device.owner(file, index, false),
-                released: a.released.0,
+                released: a.released.known(),
                 time: clock
-                    .map_or((0, 0), |clock| (clock.of(a.opened), clock.of(a.closed.min(replay.end())))),
+                    .map_or((0, None), |clock| (clock.of(a.opened), a.closed.known().map(|at| clock.of(at)))),
                 place: file.stack_name(a.stack).place.clone(),
             }
         }
     };
     let rows = (start..end).map(row).collect();
-    Some(Page { total: order.len() as u32, bytes: 0, first, rows })
+    Ok(Page { total: order.len() as u32, bytes: 0, first, rows, problem: None })
 }
 
 /// What a group is known by.
 fn key(file: &File, device: &Device, row: u32, group: GroupBy) -> u64 {
     let a = device.replay.allocation(AllocIdx(row));
     match group {
-        GroupBy::Line => u64::from(file.stack_name(a.stack).line),
-        GroupBy::Operator => u64::from(crate::device::line_number(&file.stack_name(a.stack).operator)),
+        GroupBy::Line => u64::from(file.stack_name(a.stack).line.0),
+        GroupBy::Operator => u64::from(LineId::of(&file.stack_name(a.stack).operator).0),
         GroupBy::Stack => u64::from(a.stack.0),
         GroupBy::Category => device.categories(&file.snapshot).of(AllocIdx(row)) as u64,
-        GroupBy::Phase => device
-            .phases(&file.snapshot, a.opened)
-            .last()
-            .map_or(0, |name| u64::from(crate::device::line_number(name))),
+        GroupBy::Phase => {
+            device.phases(&file.snapshot, a.opened).last().map_or(0, |name| u64::from(LineId::of(name).0))
+        }
     }
 }
 

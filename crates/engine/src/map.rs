@@ -5,9 +5,9 @@ use vramscope_analysis::Moment;
 use crate::answers::{MapBlock, MapRange, MemoryMap};
 use crate::device::{Device, File};
 
-pub(crate) fn map(file: &File, device: &Device, at: u32) -> MemoryMap {
+pub(crate) fn map(file: &File, device: &Device, at: Moment) -> MemoryMap {
     let replay = &device.replay;
-    let at = Moment(at).min(replay.end());
+    let at = at.min(replay.end());
     let state = replay.state(at);
     let mut ranges: Vec<MapRange> = state
         .ranges
@@ -33,5 +33,5 @@ pub(crate) fn map(file: &File, device: &Device, at: u32) -> MemoryMap {
             });
         }
     }
-    MemoryMap { at: at.0, numbers: state.counters.into(), largest_hole: state.largest_hole(), ranges }
+    MemoryMap { at, counters: state.counters, largest_hole: state.largest_hole(), ranges }
 }

@@ -1,12 +1,10 @@
 //! A device at first sight, and a moment at a glance.
 
-use vramscope_analysis::{
-    Amount, Capacity, Counter, Finding, Moment, RankDigest, Status, compare_ranks, gap,
-};
-use vramscope_format::{count, percent, phase, seconds, size, words};
+use vramscope_analysis::{Capacity, Counter, Finding, Gap, Moment, RankDigest, Status, compare_ranks, gap};
+use vramscope_format::{count, phase, plural, size, words};
 use vramscope_snapshot::{Action, PoolId};
 
-use crate::answers::{Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary, Told};
+use crate::answers::{Capabilities, Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
 use crate::device::{Device, File};
 
 pub(crate) fn summary(file: &File, device: &Device) -> Summary {
@@ -14,26 +12,22 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
     let clock = device.clock(snapshot);
     let origin = clock.map_or(0, |clock| clock.origin());
     let span_end = clock.map_or(0, |clock| clock.span());
-    let peak = |counter| {
-        let peak = replay.peak(counter);
-        (peak.bytes, peak.at.0)
-    };
     let time = |at: Moment| clock.map_or(0, |clock| clock.of(at));
     let verdict = replay.verdict();
     let damage = snapshot.damage.as_ref().map(|damage| {
         format!(
-            "The file is damaged or cut at byte {} ({}). What lies before is intact: {} events, {} allocations.",
+            "The file is damaged or cut at byte {} ({}). Everything before it is intact: {}, {}.",
             count(damage.offset),
             damage.reason,
-            count(replay.end().0),
-            count(replay.allocations().len() as u64),
+            plural(replay.end().0, "event"),
+            plural(replay.allocations().len() as u64, "allocation"),
         )
     });
     Summary {
         file: file.name.clone(),
         rank: file.rank.clone(),
         role: file.role.clone().unwrap_or_default(),
-        told: Told {
+        has: Capabilities {
             addresses: snapshot.has.addresses,
             requested: snapshot.has.requested,
             stacks: snapshot.has.stacks,
@@ -41,6 +35,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
         },
         damage,
         device: snapshot.device_name(replay.device()),
+        by_default: device.by_default,
         capacity: Capacity::of(snapshot, replay)
             .filter(|capacity| !capacity.is_limit)
             .and_then(|capacity| u64::try_from(capacity.bytes).ok()),
@@ -49,11 +44,12 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
         events: replay.end().0,
         allocations: replay.allocations().len() as u32,
         time: clock.map(|clock| (clock.origin(), clock.span())),
-        start: replay.counters(Moment::START).into(),
-        end: replay.counters(replay.end()).into(),
-        peaks: Counter::ALL.map(peak),
+        start: replay.counters(Moment::START),
+        end: replay.counters(replay.end()),
+        peaks: Counter::ALL.map(|counter| replay.peak(counter)),
         peak_times: Counter::ALL.map(|counter| time(replay.peak(counter).at)),
-        verdict: words(verdict.status.name()),
+        status: words(verdict.status.name()),
+        verdict: verdict.sentence(),
         exact: verdict.status == Status::Exact,
         notes: verdict.notes.clone(),
         warnings: snapshot.warnings.clone(),
@@ -64,8 +60,8 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .map(|span| SpanInfo {
                 name: phase(snapshot.text(span.name)).to_owned(),
                 depth: span.depth,
-                from: span.from.0,
-                to: span.to.0,
+                from: span.from,
+                to: span.to,
                 time: (
                     span.start_us.saturating_sub(origin),
                     span.end_us.map_or(span_end, |end| end.saturating_sub(origin)),
@@ -76,7 +72,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .ooms()
             .iter()
             .map(|oom| OomInfo {
-                at: Moment::after(oom.event).0,
+                at: Moment::after(oom.event),
                 time: time(Moment::after(oom.event)),
                 requested: oom.requested,
                 device_free: oom.device_free,
@@ -94,37 +90,39 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .iter()
             .map(|envelope| {
                 let pool = vramscope_format::pool(envelope.pool);
-                if envelope.stream == 0 { pool } else { format!("{pool}, stream {:#x}", envelope.stream) }
+                if envelope.stream == 0 {
+                    pool
+                } else {
+                    format!("{pool}, stream {}", vramscope_format::stream(envelope.stream))
+                }
             })
             .collect(),
         pools: (0..snapshot.pools.len()).map(|row| file.pool_name(PoolId::from_index(row))).collect(),
     }
 }
 
-pub(crate) fn moment(file: &File, device: &Device, at: u32, whole: bool) -> MomentInfo {
+pub(crate) fn moment(file: &File, device: &Device, at: Moment, whole: bool) -> MomentInfo {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
-    let at = Moment(at).min(replay.end());
+    let at = at.min(replay.end());
     let state = whole.then(|| replay.state(at));
-    let event = at.event().map(|event| device.events(snapshot).get(event.index()));
-    let text = match event {
-        None => "start".to_owned(),
-        Some(event) if matches!(event.action, Action::Snapshot | Action::UserDefined | Action::Unknown) => {
-            event.action.name().to_owned()
+    let events = device.events(snapshot);
+    let happened = at.event().map_or_else(String::new, |event| {
+        let event = events.get(event.index());
+        match event.action {
+            Action::Snapshot | Action::UserDefined | Action::Unknown => event.action.name().to_owned(),
+            action => format!("{} {}", action.name(), size(event.size)),
         }
-        Some(event) => {
-            format!("{} {}", event.action.name(), size(event.size))
-        }
-    };
+    });
     let gap = state.as_ref().map(|state| gap(snapshot, replay, state));
-    let parts = gap.iter().flat_map(vramscope_analysis::Gap::parts).filter(|(_, bytes)| *bytes > 0);
+    let causes = gap.iter().flat_map(Gap::words).filter(|(_, bytes)| *bytes > 0);
     MomentInfo {
-        at: at.0,
-        time: at.event().and_then(|event| device.events(snapshot).time_us(event.index())),
-        numbers: replay.counters(at).into(),
-        event: text,
-        alloc: at.event().and_then(|event| replay.allocation_of(event)).map(|index| index.0),
+        at,
+        time: at.event().and_then(|event| events.time_us(event.index())),
+        counters: replay.counters(at),
+        event: happened,
+        alloc: at.event().and_then(|event| replay.allocation_of(event)),
         phases: device.phases(snapshot, at),
-        gap: parts.map(|(name, bytes)| (words(name), bytes)).collect(),
+        gap: causes.map(|(cause, bytes)| (cause.to_owned(), bytes)).collect(),
         live: state.map_or(0, |state| state.live.len() as u32),
     }
 }
@@ -132,7 +130,8 @@ pub(crate) fn moment(file: &File, device: &Device, at: u32, whole: bool) -> Mome
 /// What looks wrong, the worst first.
 pub(crate) fn insights(file: &File, device: &Device) -> Vec<Insight> {
     let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &device.spans, &size);
-    found.iter().map(|finding| insight(Some(device), finding, &size)).collect()
+    let largest = |finding: &Finding| Some(device.totals().get(&finding.site.stack?)?.largest);
+    found.iter().map(|finding| Insight { alloc: largest(finding), ..insight(finding) }).collect()
 }
 
 /// What is compared between the ranks of a run.
@@ -146,30 +145,22 @@ pub(crate) fn rank(file: &File, device: &Device) -> RankDigest {
 /// What the comparison of ranks says is wrong, the worst first.
 pub fn rank_insights(ranks: &[RankDigest]) -> Vec<Insight> {
     let found = vramscope_analysis::rank_insights(ranks, &compare_ranks(ranks), &size);
-    found.iter().map(|finding| Insight { when: None, ..insight(None, finding, &size) }).collect()
+    found.iter().map(|finding| Insight { when: None, ..insight(finding) }).collect()
 }
 
-fn insight(device: Option<&Device>, finding: &Finding, show: &dyn Fn(u64) -> String) -> Insight {
-    let amount = |amount: &Amount| match amount {
-        Amount::Bytes(n) => show(*n),
-        Amount::Count(n) => count(*n),
-        Amount::Share(share) => percent(*share),
-        Amount::Micros(us) => seconds(*us),
-        Amount::Text(text) => text.clone(),
-    };
+fn insight(finding: &Finding) -> Insight {
     let evidence = finding.evidence.iter().map(|evidence| {
         let place = evidence.place.as_deref().map_or_else(String::new, |place| format!("  {place}"));
-        (words(evidence.name), format!("{}{place}", amount(&evidence.value)))
+        (words(evidence.name), format!("{}{place}", evidence.value.words(&size)))
     });
-    let largest = device.zip(finding.site.stack).and_then(|(device, stack)| device.totals().get(&stack));
     Insight {
         kind: words(finding.kind.name()),
-        severity: finding.severity as u8,
+        severity: finding.severity,
         title: finding.what.clone(),
         evidence: evidence.collect(),
         advice: finding.advice.clone(),
-        bytes: i64::try_from(finding.bytes).unwrap_or(i64::MAX),
-        when: Some((finding.when.0.0, finding.when.1.0)),
-        alloc: largest.map(|total| total.largest),
+        bytes: finding.bytes,
+        when: Some(finding.when),
+        alloc: None,
     }
 }

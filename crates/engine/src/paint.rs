@@ -1,17 +1,22 @@
 //! An id buffer as a picture: its pixels in color, and the whole timeline as a PNG file.
 
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::{Counter, Moment};
+
 use crate::color::{ColorBy, Coloring, Ground, Rgb, blend};
-use crate::{Axis, Bytes, Request, Response, Session, Source, Stretch, Summary, Tile};
+use crate::{AskSummary, AskTile, Session, Source, Stretch, Summary, Tile};
 
 /// Bands at least this high get a line between them.
 const LINED: usize = 5;
+/// The cell of free memory.
+const HOLE: usize = 1;
 
 impl Summary {
     /// The ranges of both axes that show everything: the whole run, up to the peak, and up to what is reserved
     /// unless that is far above.
-    pub fn whole(&self, axis: Axis, bytes: Bytes) -> [(f64, f64); 2] {
-        let peak = |bytes: Bytes| self.peaks[bytes as usize].0.max(1) as f64;
-        let (stacked, held) = (peak(bytes), peak(Bytes::Reserved));
+    pub fn whole(&self, axis: Axis, counter: Counter) -> [(f64, f64); 2] {
+        let peak = |counter| self.peak(counter).bytes.max(1) as f64;
+        let (stacked, held) = (peak(counter), peak(Counter::Reserved));
         let top = if held < stacked * 2.5 { held.max(stacked) } else { stacked };
         [(0.0, self.length(axis)), (0.0, top * 1.10)]
     }
@@ -38,25 +43,26 @@ pub fn pixels<P: Copy>(tile: &Tile, coloring: &Coloring<'_>, pixel: impl Fn(Opti
     };
     let plain = of_each(&|color| color);
     let edges = of_each(&|color| blend(color, if dark { [0; 3] } else { [255; 3] }, 0.22));
-    let stripes =
-        of_each(&|color| if color == hole { blend(color, dim, 0.35) } else { blend(color, ground, 0.45) });
+    let stripes = of_each(&|color| blend(color, ground, 0.45));
+    let idle = pixel(Some(blend(hole, dim, 0.35)));
     let height = tile.height as usize;
     let mut pixels = Vec::with_capacity(tile.cells.len());
     for (x, column) in tile.cells.chunks(height.max(1)).enumerate() {
         for run in column.chunk_by(|a, b| a == b) {
             let Some(&cell) = run.first() else { continue };
-            let at = cell as usize;
+            let is_idle = cell >= Tile::FIRST_IDLE;
+            let at = if is_idle { HOLE } else { cell as usize };
             let start = pixels.len();
             pixels.resize(start + run.len(), plain.get(at).copied().unwrap_or(nothing));
-            let Some(owner) = cell.checked_sub(Tile::FIRST_OWNER).and_then(|n| tile.owners.get(n as usize))
-            else {
+            let owner = tile.owner_of(cell);
+            if owner.is_none() && !is_idle {
                 continue;
-            };
-            if owner.awaiting || owner.idle {
-                let from = start - x * height;
+            }
+            if is_idle || owner.is_some_and(|owner| owner.awaiting) {
+                let (from, stripe) = (start - x * height, if is_idle { idle } else { stripes[at] });
                 for (n, pixel) in pixels[start..].iter_mut().enumerate() {
                     if (x + from + n) % 6 < 2 {
-                        *pixel = stripes[at];
+                        *pixel = stripe;
                     }
                 }
             }
@@ -72,9 +78,9 @@ pub fn pixels<P: Copy>(tile: &Tile, coloring: &Coloring<'_>, pixel: impl Fn(Opti
 }
 
 /// A tile as the window shows it at first, upright, row by row: by stack, on a dark ground.
-pub fn upright(tile: &Tile, events: u32) -> Vec<Rgb> {
+pub fn upright(tile: &Tile, last: Moment) -> Vec<Rgb> {
     let ground = Ground::DARK;
-    let coloring = Coloring { by: ColorBy::Stack, ground, events, found: None };
+    let coloring = Coloring { by: ColorBy::Stack, ground, last, found: None };
     let side = pixels(tile, &coloring, |color| color.unwrap_or(ground.ground));
     let (width, height) = (tile.shown.len(), tile.height as usize);
     let at = |x: usize, y: usize| side.get(x * height + (height - 1 - y)).copied().unwrap_or_default();
@@ -83,14 +89,12 @@ pub fn upright(tile: &Tile, events: u32) -> Vec<Rgb> {
 
 /// The whole memory timeline of a device as a PNG file, for paper and for pages without script.
 pub fn poster(session: &Session, of: Source, (width, height): (u32, u32)) -> Option<Vec<u8>> {
-    let ask = |request| session.answer(&request, &|| true);
-    let Some(Response::Summary(summary)) = ask(Request::Summary(of)) else { return None };
-    let [x, y] = summary.whole(Axis::Events, Bytes::Requested);
-    let stretch = Stretch { axis: Axis::Events, x, width };
-    let tile =
-        Request::Tile { of, bytes: Bytes::Requested, stretch, y, height, pools: true, categories: false };
-    let Some(Response::Tile(tile)) = ask(tile) else { return None };
-    Some(png([tile.shown.len() as u32, tile.height], &upright(&tile, summary.events)))
+    let summary = session.ask(AskSummary { of })?;
+    let (axis, counter) = (Axis::Events, Counter::Requested);
+    let [x, y] = summary.whole(axis, counter);
+    let stretch = Stretch { axis, x, width };
+    let tile = session.ask(AskTile { of, counter, stretch, y, height, pools: true, categories: false })?;
+    Some(png([tile.shown.len() as u32, tile.height], &upright(&tile, summary.last())))
 }
 
 /// A PNG file.

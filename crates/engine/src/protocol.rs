@@ -1,8 +1,16 @@
-//! What is asked.
-//!
-//! Numbers are plain: a moment is how many events have happened, an allocation its row, bytes are bytes.
+//! Requests: a type for each, which knows the type of its answer.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment, RankDigest};
+use vramscope_snapshot::StackId;
+
+use crate::answers::{
+    AllocationRow, Curve, Details, DiffTree, Insight, LifetimeRow, MemoryMap, MomentInfo, Page, Response,
+    SearchResults, StackRow, Summary, Tile, Tree,
+};
 
 /// A device of an opened file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -11,44 +19,6 @@ pub struct Source {
     pub file: u32,
     /// Which of its devices.
     pub device: u32,
-}
-
-/// Which of PyTorch's four numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Bytes {
-    /// What the program asked for.
-    #[default]
-    Requested,
-    /// Rounded size of what the program holds.
-    Allocated,
-    /// Allocated, and what awaits its free.
-    Active,
-    /// Held from the driver.
-    Reserved,
-}
-
-impl Bytes {
-    /// All four.
-    pub const ALL: [Self; 4] = [Self::Requested, Self::Allocated, Self::Active, Self::Reserved];
-
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        self.counter().name()
-    }
-
-    pub(crate) fn counter(self) -> vramscope_analysis::Counter {
-        vramscope_analysis::Counter::ALL[self as usize]
-    }
-}
-
-/// What runs from left to right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Axis {
-    /// Every event is as wide as any other.
-    #[default]
-    Events,
-    /// Microseconds since the first event.
-    Time,
 }
 
 /// A stretch of an axis, cut into columns.
@@ -62,33 +32,33 @@ pub struct Stretch {
     pub width: u32,
 }
 
-/// Which allocations.
+/// When allocations live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Scope {
-    /// All.
+    /// At any time.
     #[default]
     All,
-    /// Those live at a moment.
-    LiveAt(u32),
-    /// Those that live at some time from one moment to before another.
-    Overlap(u32, u32),
+    /// At a moment.
+    LiveAt(Moment),
+    /// At some time from one moment to before another.
+    Overlap(Moment, Moment),
 }
 
-/// Which allocations, and in which order.
+/// Which allocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Filter {
+pub struct Which {
     /// When they live.
     pub scope: Scope,
-    /// What some frame, the address or the pool says; everything if empty.
+    /// A filter as it is typed, see [`vramscope_analysis::query::Filter`].
     pub text: String,
     /// Only those of a stack.
-    pub stack: Option<u32>,
+    pub stack: Option<StackId>,
 }
 
 /// What a table is sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Sort {
-    /// Bytes asked for.
+    /// Requested bytes.
     #[default]
     Requested,
     /// Bytes of the block.
@@ -107,42 +77,92 @@ pub enum Sort {
     Count,
 }
 
-/// What bars are grouped by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum GroupBy {
-    /// The user's own line.
-    #[default]
-    Line,
-    /// The innermost function: the operator.
-    Operator,
-    /// The whole stack.
-    Stack,
-    /// What the memory is for.
-    Category,
-    /// The innermost annotation that was open.
-    Phase,
+/// A page of a sorted table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Listing {
+    /// Which allocations count.
+    pub which: Which,
+    /// By what.
+    pub sort: Sort,
+    /// The greatest first.
+    pub descending: bool,
+    /// First row.
+    pub first: u32,
+    /// Rows.
+    pub count: u32,
 }
 
 /// What a call tree weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Weigh {
     /// Bytes live at a moment.
-    Live(u32),
+    Live(Moment),
     /// Bytes times events lived between two moments.
-    Lifetime(u32, u32),
+    Lifetime(Moment, Moment),
 }
 
-/// A question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Request {
+/// A request with the type of its answer.
+pub trait Ask: Clone + PartialEq + Into<Request> {
+    /// What comes back.
+    type Answer;
+
+    /// This request, if it is one of this type.
+    fn of(request: &Request) -> Option<&Self>;
+
+    /// Its answer, if the response is one.
+    fn answer(response: &Response) -> Option<&Arc<Self::Answer>>;
+}
+
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident as $ask:ident -> $reply:ident($answer:ty) {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
+    })*) => {
+        /// A request.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum Request {
+            $($(#[$doc])* $name($ask),)*
+        }
+
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+            pub struct $ask {
+                $($(#[$field_doc])* pub $field: $type,)*
+            }
+
+            impl From<$ask> for Request {
+                fn from(ask: $ask) -> Self {
+                    Self::$name(ask)
+                }
+            }
+
+            impl Ask for $ask {
+                type Answer = $answer;
+
+                fn of(request: &Request) -> Option<&Self> {
+                    if let Request::$name(ask) = request { Some(ask) } else { None }
+                }
+
+                fn answer(response: &Response) -> Option<&Arc<$answer>> {
+                    if let Response::$reply(answer) = response { Some(answer) } else { None }
+                }
+            }
+        )*
+    };
+}
+
+requests! {
     /// What there is to know at first.
-    Summary(Source),
+    Summary as AskSummary -> Summary(Summary) {
+        /// Whose.
+        of: Source,
+    }
     /// The memory timeline: which allocation owns each pixel.
-    Tile {
+    Tile as AskTile -> Tile(Tile) {
         /// Whose.
         of: Source,
         /// What is stacked.
-        bytes: Bytes,
+        counter: Counter,
         /// From left to right.
         stretch: Stretch,
         /// Bytes at the lower and the upper edge.
@@ -153,69 +173,69 @@ pub enum Request {
         pools: bool,
         /// Whether owners say what they are for, which takes a while the first time.
         categories: bool,
-    },
+    }
     /// The segment timeline.
-    Lanes {
+    Lanes as AskLanes -> Tile(Tile) {
         /// Whose.
         of: Source,
         /// What decides the moment of a column.
-        bytes: Bytes,
+        counter: Counter,
         /// From left to right.
         stretch: Stretch,
         /// Lanes by number, each with its first row and how many it takes, counted from the lowest.
         lanes: Vec<(u32, u32, u32)>,
         /// Rows.
         height: u32,
-        /// As in [`Request::Tile`].
+        /// As in [`AskTile`].
         categories: bool,
-    },
+    }
     /// Where one allocation lies in the memory timeline, column by column.
-    Outline {
+    Outline as AskOutline -> Outline(Vec<Option<(u64, u64)>>) {
         /// Whose.
         of: Source,
         /// What is stacked.
-        bytes: Bytes,
+        counter: Counter,
         /// From left to right.
         stretch: Stretch,
         /// Which allocation.
-        alloc: u32,
-        /// As in [`Request::Tile`].
+        alloc: AllocIdx,
+        /// As in [`AskTile`].
         pools: bool,
-    },
+    }
     /// The four counters, column by column.
-    Curve {
+    Curve as AskCurve -> Curve(Curve) {
         /// Whose.
         of: Source,
         /// From left to right.
         stretch: Stretch,
-    },
-    /// What is to be said about a moment.
-    Moment {
+    }
+    /// What happened at a moment, and what is live.
+    Moment as AskMoment -> Moment(MomentInfo) {
         /// Whose.
         of: Source,
         /// Which moment.
-        at: u32,
+        at: Moment,
         /// Whether with what has to go through all that lives: the gap by cause, and how many live.
         whole: bool,
-    },
+    }
     /// All about an allocation.
-    Details {
+    Details as AskDetails -> Details(Details) {
         /// Whose.
         of: Source,
         /// Which allocation.
-        alloc: u32,
+        alloc: AllocIdx,
         /// The moment at the cursor, for what is beside it.
-        at: u32,
-    },
+        at: Moment,
+    }
     /// The map of memory at a moment.
-    State {
+    State as AskState -> State(MemoryMap) {
         /// Whose.
         of: Source,
         /// Which moment.
-        at: u32,
-    },
+        at: Moment,
+    }
     /// A call tree.
-    Tree {
+    Tree as AskTree -> Tree(Tree) {
         /// Whose.
         of: Source,
         /// What it weighs.
@@ -224,77 +244,92 @@ pub enum Request {
         inverted: bool,
         /// Only the user's own frames.
         own: bool,
-    },
+    }
     /// Two call trees as one.
-    Diff {
+    Diff as AskDiff -> Diff(DiffTree) {
         /// Whose, and when.
-        before: (Source, u32),
+        before: (Source, Moment),
         /// Whose, and when.
-        after: (Source, u32),
+        after: (Source, Moment),
         /// Only the user's own frames.
         own: bool,
-    },
+    }
     /// A page of the table of allocations.
-    Allocations {
+    Allocations as AskAllocations -> Allocations(Page<AllocationRow>) {
         /// Whose.
         of: Source,
-        /// Which.
-        filter: Filter,
-        /// By what.
-        sort: Sort,
-        /// The greatest first.
-        descending: bool,
-        /// First row.
-        first: u32,
-        /// Rows.
-        count: u32,
-    },
+        /// Which page of which.
+        list: Listing,
+    }
     /// A page of the table of stacks.
-    Stacks {
+    Stacks as AskStacks -> Stacks(Page<StackRow>) {
         /// Whose.
         of: Source,
-        /// Which allocations count.
-        filter: Filter,
-        /// By what.
-        sort: Sort,
-        /// The greatest first.
-        descending: bool,
-        /// First row.
-        first: u32,
-        /// Rows.
-        count: u32,
-    },
-    /// A page of bars.
-    Lifetimes {
+        /// Which page of which.
+        list: Listing,
+    }
+    /// A page of lifetimes as bars.
+    Lifetimes as AskLifetimes -> Lifetimes(Page<LifetimeRow>) {
         /// Whose.
         of: Source,
-        /// Which.
-        filter: Filter,
-        /// Together with what.
+        /// Which allocations.
+        which: Which,
+        /// What bars are grouped by.
         group: GroupBy,
         /// First row.
         first: u32,
         /// Rows.
         count: u32,
-    },
-    /// Lines, annotations, events and addresses that fit a text.
-    Search {
+    }
+    /// Moments, lines, phases and addresses that match a text.
+    Search as AskSearch -> Search(SearchResults) {
         /// Whose.
         of: Source,
-        /// The text.
+        /// The text: a moment, a filter, or an address.
         text: String,
-    },
+    }
     /// What is compared between the ranks of a run.
-    Rank(Source),
-    /// What is worth knowing.
-    Insights(Source),
+    Rank as AskRank -> Rank(RankDigest) {
+        /// Whose.
+        of: Source,
+    }
+    /// What looks wrong.
+    Insights as AskInsights -> Insights(Vec<Insight>) {
+        /// Whose.
+        of: Source,
+    }
     /// The same stretch on the other axis.
-    Convert {
+    Convert as AskConvert -> Converted((f64, f64)) {
         /// Whose.
         of: Source,
         /// Which axis `x` is on.
         from: Axis,
         /// From where to where.
         x: (f64, f64),
-    },
+    }
+}
+
+impl Request {
+    /// The devices that it is about, to be renumbered.
+    pub fn sources(&mut self) -> Vec<&mut Source> {
+        match self {
+            Self::Summary(AskSummary { of })
+            | Self::Insights(AskInsights { of })
+            | Self::Rank(AskRank { of })
+            | Self::Tile(AskTile { of, .. })
+            | Self::Lanes(AskLanes { of, .. })
+            | Self::Outline(AskOutline { of, .. })
+            | Self::Curve(AskCurve { of, .. })
+            | Self::Moment(AskMoment { of, .. })
+            | Self::Details(AskDetails { of, .. })
+            | Self::State(AskState { of, .. })
+            | Self::Tree(AskTree { of, .. })
+            | Self::Allocations(AskAllocations { of, .. })
+            | Self::Stacks(AskStacks { of, .. })
+            | Self::Lifetimes(AskLifetimes { of, .. })
+            | Self::Search(AskSearch { of, .. })
+            | Self::Convert(AskConvert { of, .. }) => vec![of],
+            Self::Diff(AskDiff { before, after, .. }) => vec![&mut before.0, &mut after.0],
+        }
+    }
 }

@@ -1,25 +1,25 @@
-//! What is still to be answered: the most urgent question first, of those the newest.
+//! Requests that wait for their answer: the most urgent first, of those the newest.
 //!
-//! Every question has a slot, which is the place on the screen that its answer goes to. A new question for a
-//! slot takes the place of the old one, so however fast a user moves, no more is waiting than there are slots.
+//! Every request has a slot, the place on the screen that its answer goes to. A new request for a slot replaces the
+//! old one, so however fast a user moves, no more wait than there are slots.
 
 use crate::protocol::Request;
 
-/// A question with the place that its answer goes to.
+/// A request with the slot that its answer goes to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask<Slot> {
-    /// Counts up: a later question has a higher number.
+pub struct Asked<Slot> {
+    /// Counts up: a later request has a higher number.
     pub ticket: u64,
     /// Where the answer goes.
     pub slot: Slot,
-    /// The question.
+    /// The request.
     pub request: Request,
 }
 
-/// Questions in order of asking.
+/// Requests in order of asking.
 #[derive(Clone, Debug)]
 pub struct Queue<Slot> {
-    waiting: Vec<Ask<Slot>>,
+    waiting: Vec<Asked<Slot>>,
     /// The latest ticket of each slot that was ever asked for.
     latest: Vec<(Slot, u64)>,
     tickets: u64,
@@ -32,7 +32,7 @@ impl<Slot> Default for Queue<Slot> {
 }
 
 impl<Slot: Clone + PartialEq> Queue<Slot> {
-    /// Adds a question and returns its ticket.
+    /// Adds a request and returns its ticket.
     pub fn push(&mut self, slot: Slot, request: Request) -> u64 {
         self.tickets += 1;
         let ticket = self.tickets;
@@ -41,23 +41,23 @@ impl<Slot: Clone + PartialEq> Queue<Slot> {
             Some((_, latest)) => *latest = ticket,
             None => self.latest.push((slot.clone(), ticket)),
         }
-        self.waiting.push(Ask { ticket, slot, request });
+        self.waiting.push(Asked { ticket, slot, request });
         ticket
     }
 
-    /// Takes the most urgent question, of those the newest.
-    pub fn pop(&mut self, urgency: impl Fn(&Slot) -> u8) -> Option<Ask<Slot>> {
+    /// Takes the most urgent request, of those the newest.
+    pub fn pop(&mut self, urgency: impl Fn(&Slot) -> u8) -> Option<Asked<Slot>> {
         self.pop_urgent(urgency, 0)
     }
 
-    /// The same among those that are so urgent at the least.
-    pub fn pop_urgent(&mut self, urgency: impl Fn(&Slot) -> u8, least: u8) -> Option<Ask<Slot>> {
+    /// The same among those that are at least this urgent.
+    pub fn pop_urgent(&mut self, urgency: impl Fn(&Slot) -> u8, least: u8) -> Option<Asked<Slot>> {
         let key = |at: &usize| (urgency(&self.waiting[*at].slot), self.waiting[*at].ticket);
         let next = (0..self.waiting.len()).max_by_key(key)?;
         (key(&next).0 >= least).then(|| self.waiting.remove(next))
     }
 
-    /// Whether nobody has asked anew for the same place.
+    /// Whether there is no later request for the same slot.
     pub fn is_current(&self, slot: &Slot, ticket: u64) -> bool {
         self.latest.iter().any(|(known, latest)| known == slot && *latest == ticket)
     }
@@ -71,11 +71,11 @@ impl<Slot: Clone + PartialEq> Queue<Slot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Source;
+    use crate::protocol::{AskSummary, Source};
 
     #[test]
     fn the_urgent_and_then_the_newest_come_first_and_elders_are_replaced() {
-        let request = |file| Request::Summary(Source { file, device: 0 });
+        let request = |file| Request::from(AskSummary { of: Source { file, device: 0 } });
         let mut queue = Queue::default();
         let old = queue.push("timeline", request(1));
         queue.push("flame", request(2));

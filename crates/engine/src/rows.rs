@@ -1,118 +1,108 @@
 //! Tables of allocations and of stacks, a page at a time.
 
-use hashbrown::{HashMap, HashSet};
-use vramscope_analysis::{AllocIdx, Allocation, Moment};
+use vramscope_analysis::query::{Filter, QueryError};
+use vramscope_analysis::{AllocIdx, Allocation};
 use vramscope_snapshot::StackId;
 
 use crate::answers::{AllocationRow, Page, StackRow};
-use crate::device::{Device, File};
-use crate::protocol::{Filter, Scope, Sort};
-use crate::search;
+use crate::device::{Device, File, Total, totals};
+use crate::protocol::{Listing, Scope, Sort, Which};
 
-/// Rows between two questions whether to go on.
+/// Rows between two checks whether to go on.
 const STRIDE: u32 = 1 << 16;
 
 /// More rows than a screen shows are not sent at once.
 const MOST_ROWS: u32 = 100_000;
 
-/// A page of a table.
-pub(crate) struct Wanted<'a> {
-    pub(crate) filter: &'a Filter,
-    pub(crate) sort: Sort,
-    pub(crate) descending: bool,
-    pub(crate) first: u32,
-    pub(crate) count: u32,
+/// Why there are no rows.
+pub(crate) enum NoRows {
+    /// Nobody waits for them any more.
+    Stopped,
+    /// The filter is not one.
+    Problem(String),
 }
 
-impl<'a> Wanted<'a> {
-    pub(crate) fn new(filter: &'a Filter, sort: Sort, descending: bool, first: u32, count: u32) -> Self {
-        Self { filter, sort, descending, first, count }
+impl From<QueryError> for NoRows {
+    fn from(QueryError(problem): QueryError) -> Self {
+        Self::Problem(problem)
     }
 }
 
-/// The allocations that pass a filter, by number. `None` if stopped.
+/// What is sent: `None` if stopped, and what is wrong with the filter in place of rows.
+pub(crate) fn sent<Row>(page: Result<Page<Row>, NoRows>) -> Option<Page<Row>> {
+    match page {
+        Ok(page) => Some(page),
+        Err(NoRows::Stopped) => None,
+        Err(NoRows::Problem(problem)) => {
+            Some(Page { total: 0, bytes: 0, first: 0, rows: Vec::new(), problem: Some(problem) })
+        }
+    }
+}
+
+/// The allocations that pass a filter, by number.
 pub(crate) fn filtered(
     file: &File,
     device: &Device,
-    filter: &Filter,
+    which: &Which,
     go_on: &dyn Fn() -> bool,
-) -> Option<Vec<u32>> {
-    let replay = &device.replay;
-    let passes = Passes::new(file, filter);
+) -> Result<Vec<u32>, NoRows> {
+    let (snapshot, replay) = (&file.snapshot, &device.replay);
+    let selection = Filter::lenient(&which.text)?.bind(snapshot, replay)?;
+    let keeps = |index: AllocIdx, allocation: &Allocation| {
+        which.stack.is_none_or(|stack| stack == allocation.stack)
+            && selection.keeps(snapshot, index, allocation)
+    };
     let mut found = Vec::new();
-    if let Scope::LiveAt(at) = filter.scope {
-        let state = replay.state(Moment(at).min(replay.end()));
+    if let Scope::LiveAt(at) = which.scope {
+        let live = replay.state(at.min(replay.end())).live;
         found.extend(
-            state.live.iter().filter(|&&index| passes.test(&replay.allocation(index))).map(|index| index.0),
+            live.iter().filter(|&&index| keeps(index, &replay.allocation(index))).map(|index| index.0),
         );
         found.sort_unstable();
-        return Some(found);
+        return Ok(found);
     }
     for row in 0..replay.allocations().len() as u32 {
         if row.is_multiple_of(STRIDE) && !go_on() {
-            return None;
+            return Err(NoRows::Stopped);
         }
         let allocation = replay.allocation(AllocIdx(row));
-        let lives = match filter.scope {
-            Scope::Overlap(from, to) => allocation.opened.0 < to && allocation.closed.0 > from,
+        let lives = match which.scope {
+            Scope::Overlap(from, to) => allocation.opened < to && allocation.closed > from,
             Scope::All | Scope::LiveAt(_) => true,
         };
-        if lives && passes.test(&allocation) {
+        if lives && keeps(AllocIdx(row), &allocation) {
             found.push(row);
         }
     }
-    Some(found)
-}
-
-/// A filter made ready.
-struct Passes {
-    stacks: Option<HashSet<StackId>>,
-    addr: Option<u64>,
-}
-
-impl Passes {
-    fn new(file: &File, filter: &Filter) -> Self {
-        let addr = search::address(&filter.text);
-        let by_text = || search::stacks(&file.snapshot, &filter.text).into_iter().collect();
-        let stacks = match filter.stack {
-            Some(stack) => Some(std::iter::once(StackId(stack)).collect()),
-            None => (!filter.text.is_empty() && addr.is_none()).then(by_text),
-        };
-        Self { stacks, addr }
-    }
-
-    fn test(&self, allocation: &Allocation) -> bool {
-        self.stacks.as_ref().is_none_or(|stacks| stacks.contains(&allocation.stack))
-            && self.addr.is_none_or(|addr| {
-                allocation.addr <= addr && addr < allocation.addr.saturating_add(allocation.size.max(1))
-            })
-    }
+    Ok(found)
 }
 
 fn page<Row>(order: &[u32], bytes: u64, first: u32, count: u32, row: impl FnMut(&u32) -> Row) -> Page<Row> {
     let start = (first as usize).min(order.len());
     let end = start.saturating_add(count.min(MOST_ROWS) as usize).min(order.len());
-    Page { total: order.len() as u32, bytes, first, rows: order[start..end].iter().map(row).collect() }
-}
-
-/// The numbers that a filter leaves, with the key that pages of the same are kept under.
-fn kept(kind: &str, wanted: &Wanted<'_>) -> String {
-    format!("{kind} {:?} {:?} {}", wanted.filter, wanted.sort, wanted.descending)
+    Page {
+        total: order.len() as u32,
+        bytes,
+        first,
+        rows: order[start..end].iter().map(row).collect(),
+        problem: None,
+    }
 }
 
 pub(crate) fn allocations(
     file: &File,
     device: &Device,
-    wanted: &Wanted<'_>,
+    list: &Listing,
     go_on: &dyn Fn() -> bool,
-) -> Option<Page<AllocationRow>> {
+) -> Result<Page<AllocationRow>, NoRows> {
     let replay = &device.replay;
     let lived = |a: &Allocation| u64::from(a.closed.min(replay.end()).0.saturating_sub(a.opened.0));
-    let order = device.order(kept("allocations", wanted), || {
-        let mut rows = filtered(file, device, wanted.filter, go_on)?;
+    let key = format!("allocations {:?} {:?} {}", list.which, list.sort, list.descending);
+    let order = device.order(key, || {
+        let mut rows = filtered(file, device, &list.which, go_on)?;
         let number = |row: &u32| {
             let a = replay.allocation(AllocIdx(*row));
-            match wanted.sort {
+            match list.sort {
                 Sort::Size => a.size,
                 Sort::Opened => u64::from(a.opened.0),
                 Sort::Lifetime => lived(&a),
@@ -122,29 +112,31 @@ pub(crate) fn allocations(
                 Sort::Requested | Sort::Count => a.requested,
             }
         };
-        if wanted.sort == Sort::Place {
+        if list.sort == Sort::Place {
             let name = |row: &u32| &file.stack_name(replay.allocation(AllocIdx(*row)).stack).place;
             rows.sort_by(|a, b| name(a).cmp(name(b)));
-            if wanted.descending {
+            if list.descending {
                 rows.reverse();
             }
-        } else if wanted.descending {
+        } else if list.descending {
             rows.sort_by_cached_key(|row| (std::cmp::Reverse(number(row)), *row));
         } else {
             rows.sort_by_cached_key(|row| (number(row), *row));
         }
-        Some(rows)
+        Ok(rows)
     })?;
     let bytes =
         order.iter().fold(0_u64, |sum, &row| sum.saturating_add(replay.allocation(AllocIdx(row)).requested));
     let clock = device.clock(&file.snapshot);
-    Some(page(&order, bytes, wanted.first, wanted.count, |&row| {
+    Ok(page(&order, bytes, list.first, list.count, |&row| {
         let a = replay.allocation(AllocIdx(row));
         AllocationRow {
             owner: device.owner(file, AllocIdx(row), false),
             addr: a.addr,
             size: a.size,
-            lived_us: clock.map(|clock| clock.of(a.closed.min(replay.end())) - clock.of(a.opened)),
+            lived_us: clock
+                .zip(a.closed.known())
+                .map(|(clock, closed)| clock.of(closed).saturating_sub(clock.of(a.opened))),
             place: file.stack_name(a.stack).place.clone(),
         }
     }))
@@ -153,54 +145,41 @@ pub(crate) fn allocations(
 pub(crate) fn stacks(
     file: &File,
     device: &Device,
-    wanted: &Wanted<'_>,
+    list: &Listing,
     go_on: &dyn Fn() -> bool,
-) -> Option<Page<StackRow>> {
-    let replay = &device.replay;
-    let everything = Filter::default();
-    let mut sums: HashMap<StackId, StackRow> = HashMap::new();
-    let mut add = |stack: StackId, bytes: u64, count: u64, largest: u32, largest_bytes: u64| {
+) -> Result<Page<StackRow>, NoRows> {
+    let totals = if list.which == Which::default() {
+        device.totals().clone()
+    } else {
+        let rows = filtered(file, device, &list.which, go_on)?;
+        totals(&device.replay, rows.into_iter().map(AllocIdx))
+    };
+    let row = |(stack, total): (StackId, Total)| {
         let name = file.stack_name(stack);
-        let row = sums.entry(stack).or_insert_with(|| StackRow {
-            stack: stack.0,
+        StackRow {
+            stack,
             line: name.line,
-            bytes: 0,
-            count: 0,
-            largest,
-            largest_bytes: 0,
+            sum: total.sum,
+            largest: total.largest,
+            largest_bytes: total.largest_bytes,
             place: name.place.clone(),
             operator: name.operator.clone(),
-        });
-        row.bytes = row.bytes.saturating_add(bytes);
-        row.count += count;
-        if largest_bytes > row.largest_bytes {
-            (row.largest, row.largest_bytes) = (largest, largest_bytes);
         }
     };
-    if *wanted.filter == everything {
-        for (&stack, total) in device.totals() {
-            add(stack, total.bytes, total.count, total.largest, total.largest_bytes);
-        }
-    } else {
-        for row in filtered(file, device, wanted.filter, go_on)? {
-            let a = replay.allocation(AllocIdx(row));
-            add(a.stack, a.requested, 1, row, a.requested);
-        }
-    }
-    let mut rows: Vec<StackRow> = sums.into_values().collect();
+    let mut rows: Vec<StackRow> = totals.into_iter().map(row).collect();
     rows.sort_by(|a, b| {
-        let order = match wanted.sort {
-            Sort::Count => a.count.cmp(&b.count),
+        let order = match list.sort {
+            Sort::Count => a.sum.count.cmp(&b.sum.count),
             Sort::Size => a.largest_bytes.cmp(&b.largest_bytes),
             Sort::Place => a.place.cmp(&b.place),
-            _ => a.bytes.cmp(&b.bytes),
+            _ => a.sum.bytes.cmp(&b.sum.bytes),
         };
-        let order = if wanted.descending { order.reverse() } else { order };
+        let order = if list.descending { order.reverse() } else { order };
         order.then(a.stack.cmp(&b.stack))
     });
-    let bytes = rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.bytes));
+    let bytes = rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.sum.bytes));
     let total = rows.len() as u32;
-    let first = (wanted.first as usize).min(rows.len());
-    let rows = rows.into_iter().skip(first).take(wanted.count.min(MOST_ROWS) as usize).collect();
-    Some(Page { total, bytes, first: wanted.first, rows })
+    let first = (list.first as usize).min(rows.len());
+    let rows = rows.into_iter().skip(first).take(list.count.min(MOST_ROWS) as usize).collect();
+    Ok(Page { total, bytes, first: list.first, rows, problem: None })
 }

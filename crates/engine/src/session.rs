@@ -1,4 +1,4 @@
-//! Opened files, and the one place where a question meets its answer.
+//! Opened files, and the one place that answers requests.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use vramscope_snapshot::Snapshot;
 
 use crate::answers::Response;
 use crate::device::{Device, File};
-use crate::protocol::{Request, Source};
+use crate::protocol::{Ask, AskDiff, Request, Source};
+use crate::wire::{decode, encode};
 use crate::{details, lifetimes, map, overview, rows, search, tiles, tree};
 
-/// A file made ready to be asked, which takes a while and needs no session.
+/// A file that is ready for requests. Making it takes a while and needs no session.
 pub struct OpenFile(File);
 
 impl OpenFile {
@@ -21,8 +22,9 @@ impl OpenFile {
         rank: impl Into<String>,
         bytes: u64,
         snapshot: impl Into<Arc<Snapshot>>,
-        replays: Vec<Replay>,
+        replays: impl IntoIterator<Item = impl Into<Arc<Replay>>>,
     ) -> Self {
+        let replays = replays.into_iter().map(Into::into).collect();
         Self(File::new(name.into(), rank.into(), bytes, snapshot.into(), replays))
     }
 
@@ -55,9 +57,24 @@ impl Session {
         (0..devices).map(|device| Source { file: number, device }).collect()
     }
 
-    /// Answers a question. `None` if `go_on` said to stop.
+    /// Answers a request. `None` if `go_on` said to stop.
     pub fn answer(&self, request: &Request, go_on: &dyn Fn() -> bool) -> Option<Response> {
         self.find_and_answer(request, go_on).unwrap_or(Some(Response::Nothing))
+    }
+
+    /// Answers a request as its own type. `None` if there is no such file, device or allocation.
+    pub fn ask<A: Ask>(&self, ask: A) -> Option<Arc<A::Answer>> {
+        A::answer(&self.answer(&ask.into(), &|| true)?).map(Arc::clone)
+    }
+
+    /// Answers an encoded request. One that cannot be read has an empty answer, from which the page sees whether it is
+    /// of another version. `None` if `go_on` said to stop.
+    pub fn answer_encoded(&self, request: &[u8], go_on: &dyn Fn() -> bool) -> Option<Vec<u8>> {
+        let response = match decode::<Request>(request) {
+            Ok(request) => self.answer(&request, go_on)?,
+            Err(_) => Response::Nothing,
+        };
+        Some(encode(&response))
     }
 
     fn at(&self, of: Source) -> Option<(&File, &Device)> {
@@ -65,89 +82,81 @@ impl Session {
         Some((file, file.devices.get(of.device as usize)?))
     }
 
-    /// The outer `None` says that there is no such thing, the inner one that it was stopped.
+    /// The outer `None` says that there is no such file, device or allocation, the inner one that it was stopped.
     fn find_and_answer(&self, request: &Request, go_on: &dyn Fn() -> bool) -> Option<Option<Response>> {
+        use Response as R;
         Some(match request {
-            Request::Summary(of) => {
-                let (file, device) = self.at(*of)?;
-                Some(Response::Summary(Box::new(overview::summary(file, device))))
+            Request::Summary(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Summary(overview::summary(file, device).into()))
             }
-            Request::Tile { of, bytes, stretch, y, height, pools, categories } => {
-                let (file, device) = self.at(*of)?;
-                tiles::timeline(file, device, *bytes, *stretch, *y, *height, *pools, *categories, go_on)
-                    .map(Response::Tile)
+            Request::Tile(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                tiles::timeline(file, device, ask, go_on).map(|tile| R::Tile(tile.into()))
             }
-            Request::Lanes { of, bytes, stretch, lanes, height, categories } => {
-                let (file, device) = self.at(*of)?;
-                tiles::lanes(file, device, *bytes, *stretch, lanes, *height, *categories, go_on)
-                    .map(Response::Tile)
+            Request::Lanes(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                tiles::lanes(file, device, ask, go_on).map(|tile| R::Tile(tile.into()))
             }
-            Request::Outline { of, bytes, stretch, alloc, pools } => {
-                let (file, device) = self.at(*of)?;
-                let index = device.index(*alloc)?;
-                Some(Response::Outline(tiles::outline(file, device, *bytes, *stretch, index, *pools)))
+            Request::Outline(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                device.index(ask.alloc)?;
+                Some(R::Outline(tiles::outline(file, device, ask).into()))
             }
-            Request::Curve { of, stretch } => {
-                let (file, device) = self.at(*of)?;
-                Some(Response::Curve(tiles::curve(file, device, *stretch)))
+            Request::Curve(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Curve(tiles::curve(file, device, ask.stretch).into()))
             }
-            Request::Moment { of, at, whole } => {
-                let (file, device) = self.at(*of)?;
-                Some(Response::Moment(Box::new(overview::moment(file, device, *at, *whole))))
+            Request::Moment(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Moment(overview::moment(file, device, ask.at, ask.whole).into()))
             }
-            Request::Details { of, alloc, at } => {
-                let (file, device) = self.at(*of)?;
-                let index = device.index(*alloc)?;
-                Some(Response::Details(Box::new(details::details(
-                    file,
-                    device,
-                    index,
-                    *at,
-                    self.shapes.as_ref(),
-                ))))
+            Request::Details(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                let index = device.index(ask.alloc)?;
+                Some(R::Details(details::details(file, device, index, ask.at, self.shapes.as_ref()).into()))
             }
-            Request::State { of, at } => {
-                let (file, device) = self.at(*of)?;
-                Some(Response::State(Box::new(map::map(file, device, *at))))
+            Request::State(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::State(map::map(file, device, ask.at).into()))
             }
-            Request::Tree { of, weigh, inverted, own } => {
-                let (file, device) = self.at(*of)?;
-                Some(Response::Tree(tree::tree(file, device, *weigh, *inverted, *own)))
+            Request::Tree(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Tree(tree::tree(file, device, ask.weigh, ask.inverted, ask.own).into()))
             }
-            Request::Diff { before, after, own } => {
+            Request::Diff(AskDiff { before, after, own }) => {
                 let before = (self.at(before.0)?, before.1);
                 let after = (self.at(after.0)?, after.1);
-                Some(Response::Diff(tree::diff(before, after, *own)))
+                Some(R::Diff(tree::diff(before, after, *own).into()))
             }
-            Request::Allocations { of, filter, sort, descending, first, count } => {
-                let (file, device) = self.at(*of)?;
-                let wanted = rows::Wanted::new(filter, *sort, *descending, *first, *count);
-                rows::allocations(file, device, &wanted, go_on).map(Response::Allocations)
+            Request::Allocations(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                let page = rows::allocations(file, device, &ask.list, go_on);
+                rows::sent(page).map(|page| R::Allocations(page.into()))
             }
-            Request::Stacks { of, filter, sort, descending, first, count } => {
-                let (file, device) = self.at(*of)?;
-                let wanted = rows::Wanted::new(filter, *sort, *descending, *first, *count);
-                rows::stacks(file, device, &wanted, go_on).map(Response::Stacks)
+            Request::Stacks(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                rows::sent(rows::stacks(file, device, &ask.list, go_on)).map(|page| R::Stacks(page.into()))
             }
-            Request::Lifetimes { of, filter, group, first, count } => {
-                let (file, device) = self.at(*of)?;
-                lifetimes::page(file, device, filter, *group, *first, *count, go_on).map(Response::Lifetimes)
+            Request::Lifetimes(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                rows::sent(lifetimes::page(file, device, ask, go_on)).map(|page| R::Lifetimes(page.into()))
             }
-            Request::Search { of, text } => {
-                let (file, device) = self.at(*of)?;
-                Some(Response::Search(search::search(file, device, text)))
+            Request::Search(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Search(search::search(file, device, &ask.text).into()))
             }
-            Request::Convert { of, from, x } => {
-                let (file, device) = self.at(*of)?;
-                Some(Response::Converted(tiles::convert(file, device, *from, *x)))
+            Request::Convert(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Converted(tiles::convert(file, device, ask.from, ask.x).into()))
             }
-            Request::Rank(of) => {
-                let (file, device) = self.at(*of)?;
-                Some(Response::Rank(Box::new(overview::rank(file, device))))
+            Request::Rank(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Rank(overview::rank(file, device).into()))
             }
-            Request::Insights(of) => {
-                let (file, device) = self.at(*of)?;
-                Some(Response::Insights(overview::insights(file, device)))
+            Request::Insights(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Insights(overview::insights(file, device).into()))
             }
         })
     }

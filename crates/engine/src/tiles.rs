@@ -1,13 +1,12 @@
 //! Pictures and curves as they are sent.
 
 use hashbrown::HashMap;
-use vramscope_analysis::picture::{self, Cell, Columns, Lanes, Picture, Rows};
+use vramscope_analysis::picture::{Axis, Cell, Columns, Lanes, Picture, Rows};
 use vramscope_analysis::{AllocIdx, Moment};
-use vramscope_snapshot::StackId;
 
-use crate::answers::{Curve, Owner, Tile};
+use crate::answers::{Curve, Tile};
 use crate::device::{Device, File};
-use crate::protocol::{Axis, Bytes, Stretch};
+use crate::protocol::{AskLanes, AskOutline, AskTile, Stretch};
 
 /// Wider or higher ones are no picture for a screen.
 const MOST: u32 = 1 << 14;
@@ -21,45 +20,30 @@ fn rows(stretch: Stretch, height: u32) -> u32 {
 }
 
 fn columns(file: &File, device: &Device, stretch: Stretch) -> Columns {
-    let axis = match stretch.axis {
-        Axis::Events => picture::Axis::Events,
-        Axis::Time => picture::Axis::Time,
-    };
     let clock = device.clock(&file.snapshot);
-    Columns::new(&device.replay, clock, axis, stretch.x, stretch.width.min(MOST) as usize)
+    Columns::new(&device.replay, clock, stretch.axis, stretch.x, stretch.width.min(MOST) as usize)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the fields of one request")]
 pub(crate) fn timeline(
     file: &File,
     device: &Device,
-    bytes: Bytes,
-    stretch: Stretch,
-    y: (f64, f64),
-    height: u32,
-    pools: bool,
-    categories: bool,
+    &AskTile { counter, stretch, y, height, pools, categories, .. }: &AskTile,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Tile> {
     let columns = columns(file, device, stretch);
     let rows = Rows::new(y, rows(stretch, height) as usize);
-    let stack = device.stack(&file.snapshot, bytes.counter(), pools);
+    let pile = device.pile(&file.snapshot, counter, pools);
     if categories {
         device.categories(&file.snapshot);
     }
-    let picture = stack.picture(&device.replay, &columns, rows, go_on)?;
+    let picture = pile.picture(&device.replay, &columns, rows, go_on)?;
     Some(tile(file, device, &picture, stretch, y))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the fields of one request")]
 pub(crate) fn lanes(
     file: &File,
     device: &Device,
-    bytes: Bytes,
-    stretch: Stretch,
-    wanted: &[(u32, u32, u32)],
-    height: u32,
-    categories: bool,
+    &AskLanes { counter, stretch, lanes: ref wanted, height, categories, .. }: &AskLanes,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Tile> {
     let columns = columns(file, device, stretch);
@@ -75,7 +59,7 @@ pub(crate) fn lanes(
         device.categories(&file.snapshot);
     }
     let lanes = Lanes::new(placed);
-    let picture = lanes.picture(&device.replay, bytes.counter(), &columns, height as usize, go_on)?;
+    let picture = lanes.picture(&device.replay, counter, &columns, height as usize, go_on)?;
     Some(tile(file, device, &picture, stretch, (0.0, f64::from(height))))
 }
 
@@ -83,67 +67,52 @@ pub(crate) fn lanes(
 fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f64, f64)) -> Tile {
     let mut owners = Vec::new();
     let mut known: HashMap<(AllocIdx, bool), u32> = HashMap::new();
-    let mut idle: HashMap<u32, u32> = HashMap::new();
     let mut cells = Vec::with_capacity(picture.cells.len());
     for (column, at) in picture.cells.chunks(picture.height.max(1)).zip(&picture.shown) {
-        let at = at.unwrap_or(Moment::NEVER);
         for run in column.chunk_by(|a, b| a == b) {
             let cell = match run.first().map(|cell| (*cell, cell.allocation())) {
                 Some((_, Some(index))) => {
-                    let awaiting = device.replay.allocation(index).released <= at;
+                    let awaiting = at.is_some_and(|at| device.replay.allocation(index).released <= at);
                     *known.entry((index, awaiting)).or_insert_with(|| {
                         owners.push(device.owner(file, index, awaiting));
                         owners.len() as u32 - 1 + Tile::FIRST_OWNER
                     })
                 }
-                Some((cell, _)) if cell.envelope().is_some() => {
-                    let envelope = cell.envelope().unwrap_or_default() as u32;
-                    *idle.entry(envelope).or_insert_with(|| {
-                        owners.push(Owner {
-                            alloc: u32::MAX,
-                            idle: true,
-                            pool: envelope,
-                            ..Owner::default()
-                        });
-                        owners.len() as u32 - 1 + Tile::FIRST_OWNER
-                    })
-                }
                 Some((Cell::HOLE, _)) => 1,
-                _ => 0,
+                Some((cell, _)) => {
+                    cell.envelope().map_or(0, |envelope| Tile::FIRST_IDLE.saturating_add(envelope as u32))
+                }
+                None => 0,
             };
             cells.resize(cells.len() + run.len(), cell);
         }
     }
-    let shown = picture.shown.iter().map(|at| at.map_or(u32::MAX, |at| at.0)).collect();
-    let mut lines: Vec<(u32, String)> = Vec::new();
+    let mut lines = Vec::new();
     let mut named = hashbrown::HashSet::new();
-    for owner in owners.iter().filter(|owner| !owner.idle) {
+    for owner in &owners {
         if named.insert(owner.line) {
-            lines.push((owner.line, file.stack_name(StackId(owner.stack)).place.clone()));
+            lines.push((owner.line, file.stack_name(owner.stack).place.clone()));
         }
     }
     lines.sort_unstable();
-    Tile { stretch, y, height: picture.height as u32, shown, owners, lines, cells }
+    Tile { stretch, y, height: picture.height as u32, shown: picture.shown.clone(), owners, lines, cells }
 }
 
 pub(crate) fn outline(
     file: &File,
     device: &Device,
-    bytes: Bytes,
-    stretch: Stretch,
-    alloc: AllocIdx,
-    pools: bool,
+    &AskOutline { counter, stretch, alloc, pools, .. }: &AskOutline,
 ) -> Vec<Option<(u64, u64)>> {
-    let stack = device.stack(&file.snapshot, bytes.counter(), pools);
-    let shown = columns(file, device, stretch).shown(&device.replay, stack.counter());
-    shown.into_iter().map(|at| stack.place(&device.replay, alloc, at?)).collect()
+    let pile = device.pile(&file.snapshot, counter, pools);
+    let shown = columns(file, device, stretch).shown(&device.replay, pile.counter());
+    shown.into_iter().map(|at| pile.place(&device.replay, alloc, at?)).collect()
 }
 
 pub(crate) fn curve(file: &File, device: &Device, stretch: Stretch) -> Curve {
     let columns = columns(file, device, stretch);
     let most = columns.iter().map(|moments| {
         let (from, to) = moments?;
-        Some(device.replay.extremes(from, to).1.into())
+        Some(device.replay.extremes(from, to).1)
     });
     Curve { stretch, most: most.collect() }
 }

@@ -7,15 +7,15 @@ use vramscope_analysis::{
 };
 use vramscope_snapshot::{FrameId, Has};
 
-use crate::answers::{DiffTree, DiffTreeNode, Label, Tree, TreeNode};
-use crate::device::{Device, File, line_number};
+use crate::answers::{DiffTree, DiffTreeNode, Label, LineId, Tree, TreeNode};
+use crate::device::{Device, File};
 use crate::protocol::Weigh;
 
 fn call_tree(file: &File, device: &Device, weigh: Weigh, direction: Direction, own: bool) -> CallTree {
     let replay = &device.replay;
     let weights = match weigh {
-        Weigh::Live(at) => live_weights(replay, &replay.state(Moment(at).min(replay.end())), |_, _| true),
-        Weigh::Lifetime(from, to) => lifetime_weights(replay, Moment(from), Moment(to), |_, _| true),
+        Weigh::Live(at) => live_weights(replay, &replay.state(at.min(replay.end())), |_, _| true),
+        Weigh::Lifetime(from, to) => lifetime_weights(replay, from, to, |_, _| true),
     };
     let keep = |frame: FrameId| {
         let frame = file.snapshot.stacks.frame(frame);
@@ -36,16 +36,18 @@ impl Labels {
         *self.known.entry(place).or_insert_with(|| {
             self.all.push(match place {
                 Place::Frame(frame) => label(line(frame)),
-                other => Label { name: other.words(has).unwrap_or_default().to_owned(), ..Label::default() },
+                other => {
+                    let name = other.words(has).unwrap_or_default().to_owned();
+                    Label { at: Line { name, ..Line::default() }, ..Label::default() }
+                }
             });
             self.all.len() as u32 - 1
         })
     }
 }
 
-fn label(line: Line) -> Label {
-    let color = line_number(&line.short());
-    Label { name: line.name, file: line.file, line: line.line, color }
+fn label(at: Line) -> Label {
+    Label { color: LineId::of(&at.short()), at }
 }
 
 fn rows(children: &[usize]) -> Vec<u32> {
@@ -68,7 +70,11 @@ pub(crate) fn tree(file: &File, device: &Device, weigh: Weigh, inverted: bool, o
     Tree { labels: labels.all, nodes }
 }
 
-pub(crate) fn diff(before: ((&File, &Device), u32), after: ((&File, &Device), u32), own: bool) -> DiffTree {
+pub(crate) fn diff(
+    before: ((&File, &Device), Moment),
+    after: ((&File, &Device), Moment),
+    own: bool,
+) -> DiffTree {
     let [before, after] =
         [before, after].map(|((file, device), at)| tree(file, device, Weigh::Live(at), false, own));
     DiffTree::of(&before, &after)
@@ -92,8 +98,8 @@ impl DiffTree {
         });
         let node = |node: DiffNode<u32>| DiffTreeNode {
             label: node.place,
-            before: (node.before.bytes, node.before.count),
-            after: (node.after.bytes, node.after.count),
+            before: node.before,
+            after: node.after,
             children: rows(&node.children),
         };
         Self { labels, nodes: nodes.into_iter().map(node).collect() }

@@ -1,42 +1,54 @@
-//! Messages as bytes, and what a transport with several sessions has to know of them.
+//! Messages as bytes. Each begins with the version of the protocol, so that a page which is older or newer than
+//! the program that answers it is told to reload instead of misreading its answers.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::protocol::{Request, Source};
+/// The version of the protocol: a number made from the sources of its messages and the version of the program, so
+/// that nobody has to remember to count it up.
+pub const PROTOCOL: u32 = {
+    let version = hash(0x811c_9dc5, env!("CARGO_PKG_VERSION"));
+    hash(hash(version, include_str!("answers.rs")), include_str!("protocol.rs"))
+};
+
+/// FNV-1a of a text. Carriage returns do not count: some systems check sources out with them.
+const fn hash(mut hash: u32, text: &str) -> u32 {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] != b'\r' {
+            hash = (hash ^ bytes[at] as u32).wrapping_mul(0x0100_0193);
+        }
+        at += 1;
+    }
+    hash
+}
+
+/// Why bytes are not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// They are from another version of vramscope.
+    #[error(
+        "this page is from another version of vramscope than the program that answers it: reload the page"
+    )]
+    Version,
+    /// They are cut or damaged.
+    #[error("the message is damaged")]
+    Damaged,
+}
 
 /// A message as bytes, for a worker or a socket.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     // Writing to memory fails only for types without a known length, which no message has.
-    postcard::to_stdvec(message).unwrap_or_default()
+    postcard::to_extend(message, PROTOCOL.to_le_bytes().to_vec()).unwrap_or_default()
 }
 
-/// A message from bytes; `None` if they are none.
-pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    postcard::from_bytes(bytes).ok()
-}
-
-impl Request {
-    /// The devices that it is about, to be renumbered.
-    pub fn sources(&mut self) -> Vec<&mut Source> {
-        match self {
-            Self::Summary(of)
-            | Self::Insights(of)
-            | Self::Rank(of)
-            | Self::Tile { of, .. }
-            | Self::Lanes { of, .. }
-            | Self::Outline { of, .. }
-            | Self::Curve { of, .. }
-            | Self::Moment { of, .. }
-            | Self::Details { of, .. }
-            | Self::State { of, .. }
-            | Self::Tree { of, .. }
-            | Self::Allocations { of, .. }
-            | Self::Stacks { of, .. }
-            | Self::Lifetimes { of, .. }
-            | Self::Search { of, .. }
-            | Self::Convert { of, .. } => vec![of],
-            Self::Diff { before, after, .. } => vec![&mut before.0, &mut after.0],
+/// A message from bytes.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
+    match bytes.split_first_chunk::<4>() {
+        Some((version, message)) if *version == PROTOCOL.to_le_bytes() => {
+            postcard::from_bytes(message).map_err(|_| WireError::Damaged)
         }
+        _ => Err(WireError::Version),
     }
 }

@@ -1,143 +1,194 @@
-//! Questions and answers on a real recording.
+//! Requests and answers on real recordings.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod common;
 
+use vramscope_analysis::query::MomentSpec;
 use vramscope_analysis::{AllocIdx, Counter, Moment, Replay};
 use vramscope_engine::*;
-use vramscope_snapshot::DeviceId;
+use vramscope_snapshot::Reader;
+use vramscope_testkit::{Dialect, Options};
 
-use common::read;
-
-fn session() -> (Session, Source, Replay) {
-    let snapshot = read("oom");
-    let replay = Replay::new(&snapshot, DeviceId(0));
-    let replays = Replay::all(&snapshot);
-    let mut session = Session::default();
-    let sources = session.add(OpenFile::new("oom.pickle", "rank 0", 1, snapshot, replays));
-    (session, sources[0], replay)
-}
-
-fn ask(session: &Session, request: &Request) -> Response {
-    session.answer(request, &|| true).unwrap()
-}
-
-fn tile(of: Source, replay: &Replay, axis: Axis) -> Request {
-    let x = if axis == Axis::Events { f64::from(replay.end().0) + 1.0 } else { 1e6 };
-    let stretch = Stretch { axis, x: (0.0, x), width: 200 };
-    let y = (0.0, replay.peak(Counter::Requested).bytes as f64 * 1.1);
-    Request::Tile { of, bytes: Bytes::Requested, stretch, y, height: 100, pools: true, categories: true }
-}
-
-#[test]
-fn every_message_survives_the_wire() {
-    let (session, of, replay) = session();
-    let filter = Filter { text: "modeling_llama".into(), ..Filter::default() };
-    let stretch = Stretch { axis: Axis::Events, x: (0.0, 1000.0), width: 50 };
-    let at = replay.peak(Counter::Requested).at.0;
-    let (first, count) = (5, 9);
-    let nobody = Request::Summary(Source { file: 7, device: 0 });
-    let requests = [
-        Request::Summary(of),
-        tile(of, &replay, Axis::Events),
-        tile(of, &replay, Axis::Time),
-        Request::Lanes {
-            of,
-            bytes: Bytes::Active,
-            stretch,
-            lanes: vec![(0, 0, 9)],
-            height: 9,
-            categories: false,
-        },
-        Request::Outline { of, bytes: Bytes::Requested, stretch, alloc: 3, pools: false },
-        Request::Curve { of, stretch },
-        Request::Moment { of, at, whole: true },
-        Request::Details { of, alloc: 3, at },
-        Request::State { of, at },
-        Request::Tree { of, weigh: Weigh::Lifetime(0, at), inverted: true, own: true },
-        Request::Diff { before: (of, 0), after: (of, at), own: true },
-        Request::Allocations {
-            of,
-            filter: filter.clone(),
-            sort: Sort::Lifetime,
-            descending: true,
-            first,
-            count,
-        },
-        Request::Stacks { of, filter: filter.clone(), sort: Sort::Count, descending: false, first, count },
-        Request::Lifetimes { of, filter, group: GroupBy::Phase, first, count },
-        Request::Search { of, text: "forward".into() },
-        Request::Insights(of),
-        Request::Convert { of, from: Axis::Events, x: (0.0, 10.0) },
-        nobody.clone(),
-    ];
-    for request in requests {
-        let sent = serde_json::to_string(&request).unwrap();
-        assert_eq!(serde_json::from_str::<Request>(&sent).unwrap(), request);
-        let response = ask(&session, &request);
-        let sent = serde_json::to_string(&response).unwrap();
-        assert_eq!(serde_json::from_str::<Response>(&sent).unwrap(), response, "{request:?}");
-        assert_eq!(response == Response::Nothing, request == nobody);
-    }
-}
+use common::{Recording, open};
 
 #[test]
 fn all_answers_about_a_moment_agree() {
-    let (session, of, replay) = session();
-    for at in [0, 1, 500, 9_000, replay.end().0] {
-        let Response::Moment(info) = ask(&session, &Request::Moment { of, at, whole: true }) else {
-            panic!("a moment")
-        };
-        let numbers = info.numbers;
-        assert_eq!(numbers, replay.counters(Moment(at)).into());
+    let Recording { session, of, replay, .. } = open("oom");
+    for at in [0, 1, 500, 9_000, replay.end().0].map(Moment) {
+        let info = session.ask(AskMoment { of, at, whole: true }).unwrap();
+        let counters = info.counters;
+        assert_eq!(counters, replay.counters(at));
         let gap: u64 = info.gap.iter().map(|(_, bytes)| bytes).sum();
-        assert_eq!(gap as i64, numbers.reserved - numbers.requested, "at {at}");
-        let Response::State(map) = ask(&session, &Request::State { of, at }) else { panic!("a map") };
+        assert_eq!(gap as i64, counters.reserved - counters.requested, "{}", at.words());
+        let map = session.ask(AskState { of, at }).unwrap();
         let held: u64 = map.ranges.iter().map(|range| range.size).sum();
         let active: u64 = map.ranges.iter().flat_map(|range| &range.blocks).map(|block| block.size).sum();
-        assert_eq!((held as i64, active as i64), (numbers.reserved, numbers.active));
-        let tree = Request::Tree { of, weigh: Weigh::Live(at), inverted: false, own: true };
-        let Response::Tree(tree) = ask(&session, &tree) else { panic!("a tree") };
-        assert_eq!(tree.nodes[0].bytes as i64, numbers.requested);
-        let filter = Filter { scope: Scope::LiveAt(at), ..Filter::default() };
-        let page =
-            Request::Allocations { of, filter, sort: Sort::Opened, descending: false, first: 0, count: 1 };
-        let Response::Allocations(page) = ask(&session, &page) else { panic!("a page") };
-        assert_eq!((page.total, page.bytes as i64), (info.live, numbers.requested));
+        assert_eq!((held as i64, active as i64), (counters.reserved, counters.active));
+        let tree = session.ask(AskTree { of, weigh: Weigh::Live(at), inverted: false, own: true }).unwrap();
+        assert_eq!(tree.nodes[0].bytes as i64, counters.requested);
+        let which = Which { scope: Scope::LiveAt(at), ..Which::default() };
+        let list = Listing { which, count: 1, ..Listing::default() };
+        let page = session.ask(AskAllocations { of, list }).unwrap();
+        assert_eq!((page.total, page.bytes as i64), (info.live, counters.requested));
     }
 }
 
 #[test]
 fn an_allocation_lies_in_its_segment_between_its_neighbours() {
-    let (session, of, replay) = session();
+    let Recording { session, of, replay, .. } = open("oom");
     let at = replay.peak(Counter::Requested).at;
-    for &index in replay.state(at).live.iter().step_by(9) {
-        let request = Request::Details { of, alloc: index.0, at: at.0 };
-        let Response::Details(details) = ask(&session, &request) else { panic!("details") };
+    for &alloc in replay.state(at).live.iter().step_by(9) {
+        let details = session.ask(AskDetails { of, alloc, at }).unwrap();
         let (segment, size) = details.segment.unwrap();
         assert!(segment <= details.addr && details.addr + details.size <= segment + size);
         if let Some(Neighbour { alloc: Some(after), .. }) = details.neighbours[1] {
-            assert_eq!(replay.allocation(AllocIdx(after)).addr, details.addr + details.size);
+            assert_eq!(replay.allocation(after).addr, details.addr + details.size);
         }
     }
 }
 
 #[test]
-fn addresses_lines_and_phases_are_found() {
-    let (session, of, replay) = session();
-    let hits = |text: &str| match ask(&session, &Request::Search { of, text: text.into() }) {
-        Response::Search(results) => results.hits,
-        other => panic!("{other:?}"),
-    };
-    let addr = replay.allocation(AllocIdx(100)).addr;
-    assert!(hits(&format!("{addr:#x}")).iter().any(|hit| matches!(hit, Hit::Address { alloc: 100, .. })));
-    assert!(hits("optimizer").iter().any(|hit| matches!(hit, Hit::Phase { .. })));
-    assert!(hits("modeling_llama.py").iter().any(|hit| matches!(hit, Hit::Line { .. })));
-    assert_eq!(hits("no such thing anywhere"), []);
+fn what_is_live_at_the_end_has_no_end() {
+    let Recording { session, of, replay, .. } = open("oom");
+    let (index, _) = replay.allocations().iter().find(|(_, a)| a.closed == Moment::NEVER).unwrap();
+    let details = session.ask(AskDetails { of, alloc: index, at: replay.end() }).unwrap();
+    assert_eq!((details.owner.closed, details.times[2]), (None, None));
+    let which = Which { scope: Scope::LiveAt(replay.end()), ..Which::default() };
+    let list = Listing { which: which.clone(), count: 1_000_000, ..Listing::default() };
+    let page = session.ask(AskAllocations { of, list }).unwrap();
+    assert!(page.rows.iter().all(|row| row.owner.closed.is_none() && row.lived_us.is_none()));
+    let group = vramscope_analysis::GroupBy::Line;
+    let bars = session.ask(AskLifetimes { of, which, group, first: 0, count: 1_000_000 }).unwrap();
+    let ends = bars.rows.iter().filter(|row| matches!(row, LifetimeRow::Bar { time: (_, Some(_)), .. }));
+    assert_eq!(ends.count(), 0);
+}
+
+fn hits(recording: &Recording, text: &str) -> Vec<Hit> {
+    recording.session.ask(AskSearch { of: recording.of, text: text.into() }).unwrap().hits.clone()
 }
 
 #[test]
-fn a_question_that_nobody_waits_for_is_not_answered() {
-    let (session, of, replay) = session();
-    assert_eq!(session.answer(&tile(of, &replay, Axis::Events), &|| false), None);
+fn addresses_lines_and_phases_are_found() {
+    let recording = open("oom");
+    let addr = recording.replay.allocation(AllocIdx(100)).addr;
+    let is_it = |hit: &Hit| matches!(hit, Hit::Address { owner, .. } if owner.alloc == AllocIdx(100));
+    assert!(hits(&recording, &format!("{addr:#x}")).iter().any(is_it));
+    // While it is typed, digit by digit, there is always something to see.
+    let whole = format!("{addr:#x}");
+    for typed in 3..whole.len() {
+        assert!(!hits(&recording, &whole[..typed]).is_empty(), "{}", &whole[..typed]);
+    }
+    assert!(hits(&recording, "optimizer").iter().any(|hit| matches!(hit, Hit::Phase { .. })));
+    assert!(hits(&recording, "modeling_llama.py").iter().any(|hit| matches!(hit, Hit::Line { .. })));
+    assert_eq!(hits(&recording, "no such thing anywhere"), []);
+}
+
+#[test]
+fn moments_are_found_as_they_are_typed_elsewhere() {
+    let recording = open("oom");
+    let Recording { session, of, replay, snapshot } = &recording;
+    for text in [
+        "start",
+        "end",
+        "peak",
+        "peak:reserved",
+        "oom",
+        "oom:1",
+        "8773",
+        "11 822",
+        "+0.5",
+        "in:backward#2:end",
+    ] {
+        let spec: MomentSpec = text.parse().unwrap();
+        let at = spec.resolve(snapshot, replay, None).unwrap();
+        let found = hits(&recording, text);
+        assert!(matches!(found[..], [Hit::Moment { at: found, .. }] if found == at), "{text}: {found:?}");
+    }
+    let problem = |text: &str| session.ask(AskSearch { of: *of, text: text.into() }).unwrap().problem.clone();
+    let last = vramscope_format::count(replay.end().0 - 1);
+    assert_eq!(
+        problem("99999999"),
+        Some(format!("there is no event 99999999: the trace has events 0 to {last}"))
+    );
+    assert!(problem("oom:9").is_some() && problem("forward").is_none());
+}
+
+#[test]
+fn filters_mean_what_they_mean_elsewhere() {
+    let Recording { session, of, replay, snapshot } = open("oom");
+    let page = |text: &str| {
+        let which = Which { text: text.into(), ..Which::default() };
+        session.ask(AskAllocations { of, list: Listing { which, count: 10, ..Listing::default() } }).unwrap()
+    };
+    let counted = |keep: &dyn Fn(&vramscope_analysis::Allocation) -> bool| {
+        replay.allocations().iter().filter(|(_, allocation)| keep(allocation)).count() as u32
+    };
+    assert_eq!(page("size>=20MiB").total, counted(&|a| a.requested >= 20 << 20));
+    assert_eq!(
+        page("size>=1MiB size<=20MiB").total,
+        counted(&|a| (1 << 20..=20 << 20).contains(&a.requested))
+    );
+    assert_eq!(page("stream=0").total, counted(&|a| snapshot.stream(a.stream) == 0));
+    let addr = replay.allocation(AllocIdx(7)).addr;
+    let around = counted(&|a| a.addr <= addr && addr < a.addr + a.size.max(1));
+    assert_eq!(page(&format!("{addr:#x}")).total, around);
+    let llama = page("modeling_llama").total;
+    assert!(
+        llama > 0 && page("MODELING_llama").total == 0 && page("modeling_llama size>=1MiB").total < llama
+    );
+    assert_eq!(
+        page("size>=20parsecs").problem.as_deref(),
+        Some("'20parsecs' is not a valid size (try 512, 20MiB, 1.5GB)")
+    );
+    // Half of a pattern is text.
+    assert_eq!((page("f(").total, page("f(").problem.clone()), (0, None));
+}
+
+#[test]
+fn a_request_that_nobody_waits_for_is_not_answered() {
+    let Recording { session, of, .. } = open("oom");
+    let stretch = Stretch { axis: Axis::Events, x: (0.0, 100.0), width: 200 };
+    let counter = Counter::Requested;
+    let tile = AskTile { of, counter, stretch, y: (0.0, 1e9), height: 100, pools: true, categories: true };
+    assert_eq!(session.answer(&tile.into(), &|| false), None);
+}
+
+#[test]
+fn words_are_those_of_the_analysis() {
+    for name in ["oom", "expandable"] {
+        let Recording { session, of, replay, snapshot } = open(name);
+        let summary = session.ask(AskSummary { of }).unwrap();
+        assert_eq!(summary.verdict, replay.verdict().sentence());
+        assert_eq!(summary.device, snapshot.device_name(replay.device()));
+        let at = replay.peak(Counter::Requested).at;
+        let info = session.ask(AskMoment { of, at, whole: true }).unwrap();
+        let gap = vramscope_analysis::gap(&snapshot, &replay, &replay.state(at));
+        let causes: Vec<_> = gap.words().into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+        let told: Vec<_> = info.gap.iter().map(|(cause, bytes)| (cause.as_str(), *bytes)).collect();
+        assert_eq!(told, causes);
+    }
+}
+
+#[test]
+fn replays_are_shared_with_whoever_opened_the_file() {
+    let snapshot = common::read("oom");
+    let replays: Vec<_> = Replay::all(&snapshot).into_iter().map(std::sync::Arc::new).collect();
+    let mut session = Session::default();
+    session.add(OpenFile::new("oom.pickle", "", 1, snapshot, replays.clone()));
+    assert_eq!(std::sync::Arc::strong_count(&replays[0]), 2);
+}
+
+#[test]
+fn every_device_of_a_file_is_compared_with_the_ranks() {
+    let recorded = vramscope_testkit::record(&Options { devices: 2, events: 2_000, ..Options::default() });
+    let mut reader = Reader::new();
+    reader.feed(&recorded.pickle(Dialect::Protocol(4))).unwrap();
+    let snapshot = reader.finish().unwrap();
+    let replays = Replay::all(&snapshot);
+    let mut session = Session::default();
+    let sources = session.add(OpenFile::new("rank3.pickle", "rank 3", 1, snapshot, replays));
+    let digest = |of: Source| session.ask(AskRank { of }).unwrap();
+    let names: Vec<_> = sources.iter().map(|&of| (digest(of).rank, digest(of).device.clone())).collect();
+    assert_eq!(names, [(Some(3), Some("cuda:0".into())), (Some(3), Some("cuda:1".into()))]);
+    assert!(sources.iter().all(|&of| session.ask(AskSummary { of }).unwrap().by_default));
 }

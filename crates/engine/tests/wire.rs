@@ -3,47 +3,113 @@
 
 mod common;
 
-use vramscope_analysis::Replay;
+use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment};
 use vramscope_engine::*;
 
-fn add(session: &mut Session, name: &str) -> Source {
-    let snapshot = common::read(name);
-    let replays = Replay::all(&snapshot);
-    session.add(OpenFile::new(name, "", 1, snapshot, replays))[0]
-}
+use common::{Recording, open};
 
-fn ask(session: &Session, request: &Request) -> Response {
-    session.answer(request, &|| true).unwrap()
+/// One request of each type.
+fn requests(of: Source, at: Moment) -> Vec<Request> {
+    let which = Which { text: "modeling_llama".into(), ..Which::default() };
+    let list = |sort| Listing { which: which.clone(), sort, descending: true, first: 5, count: 9 };
+    let stretch = Stretch { axis: Axis::Time, x: (0.0, 1e6), width: 64 };
+    let (counter, alloc, height) = (Counter::Requested, AllocIdx(3), 32);
+    let all: Vec<Request> = vec![
+        AskSummary { of }.into(),
+        AskTile { of, counter, stretch, y: (0.0, 1e9), height, pools: true, categories: true }.into(),
+        AskLanes { of, counter, stretch, lanes: vec![(0, 0, 9)], height, categories: false }.into(),
+        AskOutline { of, counter, stretch, alloc, pools: false }.into(),
+        AskCurve { of, stretch }.into(),
+        AskMoment { of, at, whole: true }.into(),
+        AskDetails { of, alloc, at }.into(),
+        AskState { of, at }.into(),
+        AskTree { of, weigh: Weigh::Lifetime(Moment::START, at), inverted: true, own: true }.into(),
+        AskDiff { before: (of, Moment::START), after: (of, at), own: true }.into(),
+        AskAllocations { of, list: list(Sort::Lifetime) }.into(),
+        AskStacks { of, list: list(Sort::Count) }.into(),
+        AskLifetimes { of, which, group: GroupBy::Phase, first: 5, count: 9 }.into(),
+        AskSearch { of, text: "forward".into() }.into(),
+        AskInsights { of }.into(),
+        AskRank { of }.into(),
+        AskConvert { of, from: Axis::Events, x: (0.0, 10.0) }.into(),
+    ];
+    // A request that is added must be added above: the match fails to compile, and then the number is wrong.
+    let number = |request: &Request| match request {
+        Request::Summary(_) => 0,
+        Request::Tile(_) => 1,
+        Request::Lanes(_) => 2,
+        Request::Outline(_) => 3,
+        Request::Curve(_) => 4,
+        Request::Moment(_) => 5,
+        Request::Details(_) => 6,
+        Request::State(_) => 7,
+        Request::Tree(_) => 8,
+        Request::Diff(_) => 9,
+        Request::Allocations(_) => 10,
+        Request::Stacks(_) => 11,
+        Request::Lifetimes(_) => 12,
+        Request::Search(_) => 13,
+        Request::Insights(_) => 14,
+        Request::Rank(_) => 15,
+        Request::Convert(_) => 16,
+    };
+    assert!(all.iter().map(number).eq(0..17));
+    all
 }
 
 #[test]
-fn messages_come_back_from_bytes_as_they_were() {
-    let mut session = Session::default();
-    let of = add(&mut session, "oom");
-    let stretch = Stretch { axis: Axis::Time, x: (0.0, 1e6), width: 64 };
-    let tile = Request::Tile {
-        of,
-        bytes: Bytes::Requested,
-        stretch,
-        y: (0.0, 1e9),
-        height: 32,
-        pools: true,
-        categories: true,
-    };
-    for request in [Request::Summary(of), tile, Request::Insights(of)] {
-        assert_eq!(decode::<Request>(&encode(&request)), Some(request.clone()));
-        let response = ask(&session, &request);
-        assert_eq!(decode::<Response>(&encode(&response)), Some(response));
+fn every_request_and_every_answer_survives_the_wire() {
+    let Recording { session, of, replay, .. } = open("oom");
+    for request in requests(of, replay.peak(Counter::Requested).at) {
+        let sent = encode(&request);
+        assert_eq!(decode::<Request>(&sent), Ok(request.clone()));
+        let response = session.answer(&request, &|| true).unwrap();
+        assert_ne!(response, Response::Nothing, "{request:?}");
+        assert_eq!(decode::<Response>(&encode(&response)), Ok(response.clone()), "{request:?}");
+        let answered = session.answer_encoded(&sent, &|| true).unwrap();
+        assert_eq!(decode::<Response>(&answered), Ok(response));
     }
-    assert_eq!(decode::<Request>(b"\xff\xff\xff\xff"), None);
+    let nobody = Request::from(AskSummary { of: Source { file: 7, device: 0 } });
+    assert_eq!(session.answer(&nobody, &|| true), Some(Response::Nothing));
+}
+
+#[test]
+fn news_survive_the_wire() {
+    let news = vec![
+        News::Reading { name: "a".into(), done: 1, total: 2 },
+        News::Opened { name: "a".into(), sources: vec![Source { file: 0, device: 1 }] },
+        News::Failed { name: "b".into(), message: "not a snapshot".into() },
+        News::Idle,
+    ];
+    assert_eq!(decode::<Vec<News>>(&encode(&news)), Ok(news));
+}
+
+#[test]
+fn a_page_of_another_version_is_told_to_reload() {
+    let Recording { session, of, .. } = open("oom");
+    let request = encode(&Request::from(AskSummary { of }));
+    let mut other = request.clone();
+    other[0] ^= 1;
+    assert_eq!(decode::<Request>(&other), Err(WireError::Version));
+    assert!(WireError::Version.to_string().contains("reload"));
+    // Bytes from before there was a version, and none at all.
+    assert_eq!(decode::<Request>(&request[4..]), Err(WireError::Version));
+    assert_eq!(decode::<Request>(b""), Err(WireError::Version));
+    assert_eq!(
+        decode::<Request>(&[&PROTOCOL.to_le_bytes()[..], &[0xff; 9]].concat()),
+        Err(WireError::Damaged)
+    );
+    // The session answers such a request in its own version, so that the other side sees the difference.
+    let answer = session.answer_encoded(&other, &|| true).unwrap();
+    assert_eq!(decode::<Response>(&answer), Ok(Response::Nothing));
 }
 
 #[test]
 fn sources_are_renumbered() {
-    let of = |file| Source { file, device: 0 };
-    let mut request = Request::Diff { before: (of(1), 3), after: (of(2), 4), own: true };
+    let of = |file| (Source { file, device: 0 }, Moment(3));
+    let mut request = Request::from(AskDiff { before: of(1), after: of(2), own: true });
     for source in request.sources() {
         source.file += 10;
     }
-    assert_eq!(request, Request::Diff { before: (of(11), 3), after: (of(12), 4), own: true });
+    assert_eq!(request, AskDiff { before: of(11), after: of(12), own: true }.into());
 }

@@ -92,21 +92,21 @@ pub struct Opened {
     /// What the file says.
     pub snapshot: Arc<Snapshot>,
     /// Each device's trace, replayed.
-    pub replays: Vec<Replay>,
+    pub replays: Vec<Arc<Replay>>,
     /// Whether it came from the cache.
     pub from_cache: bool,
     storing: Storing,
 }
 
 impl Opened {
-    /// The same file a second time, for somebody who wants to keep it: replayed anew, not read.
+    /// The same file a second time, for whoever wants to keep it. Both share the snapshot and its replays.
     pub fn again(&self) -> Self {
         Self {
             path: self.path.clone(),
             name: self.name.clone(),
             bytes: self.bytes,
             snapshot: Arc::clone(&self.snapshot),
-            replays: Replay::all(&self.snapshot),
+            replays: self.replays.clone(),
             from_cache: self.from_cache,
             storing: Storing(None),
         }
@@ -212,7 +212,7 @@ fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, F
         let snapshot = Arc::clone(&snapshot);
         thread::Builder::new().spawn(move || cache.store(&fingerprint, &snapshot)).ok()
     }));
-    let replays = Replay::all(&snapshot);
+    let replays = Replay::all(&snapshot).into_iter().map(Arc::new).collect();
     let (path, name) = (input.path.clone(), input.name.clone().with_what_the_file_says(&snapshot));
     Opened { path, name, bytes, snapshot, replays, from_cache: false, storing }
 }

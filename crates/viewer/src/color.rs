@@ -1,8 +1,8 @@
 //! The engine's colors as egui takes them.
 
 use egui::Color32;
+use vramscope_engine::LineId;
 use vramscope_engine::color::{self, Rgb};
-pub(crate) use vramscope_engine::color::{ColorBy, Coloring};
 
 pub(crate) const fn rgb([r, g, b]: Rgb) -> Color32 {
     Color32::from_rgb(r, g, b)
@@ -14,6 +14,6 @@ pub(crate) fn oklch(lightness: f32, chroma: f32, hue: f32) -> Color32 {
 }
 
 /// The color of a line of the program, by its number.
-pub(crate) fn of_line(line: u32, step: u32) -> Color32 {
+pub(crate) fn of_line(line: LineId, step: u32) -> Color32 {
     rgb(color::of_line(line, step))
 }

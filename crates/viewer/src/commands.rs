@@ -1,9 +1,9 @@
 //! Everything that can be done, with its key: the palette, the help and the keys are made from one table.
 
 use egui::{Context, Event, Key, Modifiers};
+use vramscope_engine::color::ColorBy;
 
 use crate::app::App;
-use crate::color::ColorBy;
 use crate::view::View;
 use crate::views::{Tab, search, timeline};
 
@@ -83,7 +83,7 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::LastDevice, "Rank before", Some((PLAIN, Key::OpenBracket))),
     (Command::SavePicture, "Save the window as PNG", Some((CTRL, Key::S))),
     (Command::SaveData, "Save the data behind the lower view as CSV", Some((CTRL, Key::E))),
-    (Command::ClearRuler, "Take the ruler away", None),
+    (Command::ClearRuler, "Remove the ruler", None),
     (Command::Tab(Tab::Segments), "Segments", Some((PLAIN, Key::Num1))),
     (Command::Tab(Tab::State), "State", Some((PLAIN, Key::Num2))),
     (Command::Tab(Tab::Flame), "Flame", Some((PLAIN, Key::Num3))),
@@ -101,13 +101,13 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::Color(ColorBy::Stream), "Color by stream", None),
 ];
 
-/// What hands can do that is no command.
+/// What the mouse and held keys do.
 pub(crate) const GESTURES: &[(&str, &str)] = &[
     ("W A S D, arrows", "zoom in and out, left, right; with Shift the bytes"),
     ("wheel", "zoom at the pointer; Shift bytes only, Alt the x axis only"),
     ("drag", "pan"),
     ("Ctrl + drag", "zoom to a box"),
-    ("R + drag", "measure bytes and time; Esc takes it away"),
+    ("R + drag", "measure bytes and time; Esc removes the ruler"),
     ("click", "select an allocation and set the cursor"),
     ("double click", "show the whole run"),
     ("Ctrl + click on a rank", "show it beside"),
@@ -166,7 +166,7 @@ pub(crate) fn keys(app: &mut App, ctx: &Context) {
     }
     for (button, back) in [(egui::PointerButton::Extra1, true), (egui::PointerButton::Extra2, false)] {
         if ctx.input(|input| input.pointer.button_pressed(button)) {
-            app.go(back);
+            app.camera.go(back, app.now);
         }
     }
     if !typing {
@@ -174,7 +174,9 @@ pub(crate) fn keys(app: &mut App, ctx: &Context) {
     }
     let dropped = ctx.input(|input| input.raw.dropped_files.clone());
     if !dropped.is_empty() {
-        app.desk.host.open(dropped.iter().map(|file| file.path().to_string_lossy().into_owned()).collect());
+        app.requests
+            .host
+            .open(dropped.iter().map(|file| file.path().to_string_lossy().into_owned()).collect());
     }
 }
 
@@ -195,7 +197,7 @@ fn steer(app: &mut App, ctx: &Context) {
         return;
     }
     let factor = (-SPEED * dt * held.0).exp();
-    let mut view = app.view;
+    let mut view = app.camera.view;
     let middle = (view.x.0 + view.x.1) / 2.0;
     if shift {
         view.y = (view.y.0, view.y.0 + (view.y.1 - view.y.0) * factor);
@@ -212,10 +214,10 @@ fn escape(app: &mut App) {
     let parts = &mut app.parts;
     if parts.help || parts.palette.is_some() || parts.start.open {
         (parts.help, parts.palette, parts.start.open) = (false, None, false);
-    } else if app.ruler.take().is_none() && !parts.search.text.is_empty() {
+    } else if app.selection.ruler.take().is_none() && !parts.search.text.is_empty() {
         parts.search.text.clear();
     } else {
-        app.selected = None;
+        app.selection.alloc = None;
     }
 }
 
@@ -234,28 +236,30 @@ impl Command {
             Self::Fit => app.fit(),
             Self::FitBytes => {
                 if let Some(top) = timeline::highest_shown(app) {
-                    app.glide(View { y: (0.0, top * 1.06), ..app.view });
+                    app.glide(View { y: (0.0, top * 1.06), ..app.camera.view });
                 }
             }
             Self::ZoomSelected => app.zoom_to_selected(),
             Self::Peak => {
-                let counter = app.settings.bytes as usize;
-                app.jump(summary.peaks[counter].1, Some(summary.peak_times[counter]));
+                let counter = app.settings.counter;
+                app.jump(summary.peak(counter).at, Some(summary.peak_time(counter)));
             }
-            Self::Oom => match summary.ooms.iter().find(|oom| oom.at > app.cursor).or(summary.ooms.first()) {
-                Some(oom) => app.jump(oom.at, Some(oom.time)),
-                None => app.say("No allocation failed in this recording".into()),
-            },
+            Self::Oom => {
+                match summary.ooms.iter().find(|oom| oom.at > app.selection.cursor).or(summary.ooms.first()) {
+                    Some(oom) => app.jump(oom.at, Some(oom.time)),
+                    None => app.say("No allocation failed in this recording".into()),
+                }
+            }
             Self::Axis => app.toggle_axis(),
-            Self::Back => app.go(true),
-            Self::Forward => app.go(false),
-            Self::StepBack => app.jump(app.cursor.saturating_sub(1), None),
-            Self::StepForward => app.jump(app.cursor.saturating_add(1), None),
+            Self::Back => app.camera.go(true, app.now),
+            Self::Forward => app.camera.go(false, app.now),
+            Self::StepBack => app.step(-1),
+            Self::StepForward => app.step(1),
             Self::Search => app.parts.search.focus = true,
             Self::NextHit => search::step(app, true),
             Self::LastHit => search::step(app, false),
             Self::Open => app.parts.start.open = true,
-            Self::StopReading => app.desk.host.cancel(),
+            Self::StopReading => app.requests.host.cancel(),
             Self::Palette => app.parts.palette = Some(String::new()),
             Self::Help => app.parts.help = !app.parts.help,
             Self::Copy => app.copy_selection(ctx),
@@ -263,21 +267,20 @@ impl Command {
             Self::Details => app.settings.details = !app.settings.details,
             Self::Sidebar => app.settings.sidebar = !app.settings.sidebar,
             Self::Pools => app.settings.pools = !app.settings.pools,
-            Self::NextDevice => app.focus((app.current + 1) % app.devices.len().max(1)),
+            Self::NextDevice => app.focus((app.files.current + 1) % app.files.devices.len().max(1)),
             Self::LastDevice => {
-                app.focus((app.current + app.devices.len().max(1) - 1) % app.devices.len().max(1));
+                app.focus(
+                    (app.files.current + app.files.devices.len().max(1) - 1) % app.files.devices.len().max(1),
+                );
             }
             Self::SavePicture => app.take_picture(ctx),
             Self::SaveData => app.save_data(),
-            Self::ClearRuler => app.ruler = None,
+            Self::ClearRuler => app.selection.ruler = None,
             Self::Lower => app.settings.lower_open = !app.settings.lower_open,
             Self::Split => super::views::lower::toggle_side(app),
             Self::Capacity => app.open_tab(Tab::Settings),
             Self::Tab(tab) => app.open_tab(tab),
-            Self::Color(by) => {
-                app.settings.color = by;
-                app.colors_version += 1;
-            }
+            Self::Color(by) => app.color_by(by),
         }
     }
 }

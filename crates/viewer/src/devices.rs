@@ -1,9 +1,10 @@
-//! The devices that are open: in the order in which people count, each with a name of its own.
+//! Files and their devices: in the order in which people named and count them, each with a name of its own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use vramscope_engine::{Source, Summary};
+use vramscope_format::size;
 use vramscope_snapshot::naming::{self, Name};
 
 use crate::app::App;
@@ -18,33 +19,67 @@ pub(crate) struct Device {
     place: Name,
 }
 
-impl App {
-    /// Puts the devices of a file where they belong: ranks are read side by side, and end in any order.
-    pub(crate) fn add_devices(&mut self, path: &str, sources: Vec<Source>) {
-        let place = naming::name(path);
-        let key = (place.key(), path);
-        let at = self.devices.partition_point(|known| (known.place.key(), known.path.as_str()) <= key);
-        let added = sources.len();
-        let made = sources.into_iter().map(|source| Device {
-            source,
-            summary: None,
-            name: String::new(),
-            path: path.to_owned(),
-            place: place.clone(),
-        });
-        self.devices.splice(at..at, made);
-        let moved = |device: &mut usize| *device += if *device >= at { added } else { 0 };
-        if self.is_started() {
-            moved(&mut self.current);
-        }
-        for device in [&mut self.beside, &mut self.parts.compare.other].into_iter().flatten() {
-            moved(device);
+/// A file on its way.
+pub(crate) struct Reading {
+    pub(crate) name: String,
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+}
+
+impl Reading {
+    /// The share that is read.
+    pub(crate) fn share(&self) -> f32 {
+        (self.done as f32 / self.total.max(1) as f32).min(1.0)
+    }
+
+    /// The same in words.
+    pub(crate) fn progress(&self) -> String {
+        format!("{} of {}", size(self.done), size(self.total))
+    }
+}
+
+/// Files that are open, on their way, or could not be opened.
+#[derive(Default)]
+pub(crate) struct Files {
+    pub(crate) devices: Vec<Device>,
+    pub(crate) reading: Vec<Reading>,
+    pub(crate) failed: Vec<(String, String)>,
+    /// The device that is shown.
+    pub(crate) current: usize,
+    /// A second one below it.
+    pub(crate) beside: Option<usize>,
+    /// Names of files in the order in which they were named.
+    named: Vec<String>,
+    /// Whether a device was shown.
+    pub(crate) started: bool,
+    /// Whether somebody has touched anything.
+    pub(crate) touched: bool,
+}
+
+impl Files {
+    /// A file is read this far.
+    pub(crate) fn read(&mut self, name: String, done: u64, total: u64) {
+        match self.reading.iter_mut().find(|reading| reading.name == name) {
+            Some(reading) => (reading.done, reading.total) = (done, total),
+            None => {
+                if !self.named.contains(&name) {
+                    self.named.push(name.clone());
+                }
+                self.reading.push(Reading { name, done, total });
+            }
         }
     }
 
-    /// What a device is called.
-    pub(crate) fn name_of(&self, device: usize) -> String {
-        self.devices.get(device).map_or_else(String::new, |device| device.name.clone())
+    /// The device that is shown below the current one.
+    pub(crate) fn beside(&self) -> Option<&Summary> {
+        self.devices.get(self.beside?)?.summary.as_deref()
+    }
+
+    /// Whether all that is open are ranks of a run, and so comparable.
+    pub(crate) fn are_ranks(&self) -> bool {
+        let is_rank =
+            |device: &Device| device.summary.as_ref().is_none_or(|summary| !summary.rank.is_empty());
+        self.devices.len() > 1 && self.devices.iter().all(is_rank)
     }
 
     /// Gives every device a name of its own, when another one is known.
@@ -54,6 +89,52 @@ impl App {
         for device in self.devices.iter_mut().filter(|device| device.summary.is_some()) {
             device.name = names.next().unwrap_or_default();
         }
+    }
+
+    /// Where a file stands in lists: runs as they were named, each by step and rank.
+    fn key(&self, path: &str, place: &Name) -> impl Ord + use<> {
+        let order = |path: &str| self.named.iter().position(|known| known == path).unwrap_or(usize::MAX);
+        let (group, step, oom, rank) = place.key();
+        let group = group.to_owned();
+        let run =
+            self.devices.iter().filter(|known| known.place.group == group).map(|known| order(&known.path));
+        let run = run.chain([order(path)]).min();
+        (run, group, step, oom, rank, order(path), path.to_owned())
+    }
+}
+
+impl App {
+    /// Puts the devices of a file where they belong: ranks are read side by side, and end in any order.
+    pub(crate) fn add_devices(&mut self, path: &str, sources: Vec<Source>) {
+        let files = &mut self.files;
+        let place = naming::name(path);
+        let added = sources.into_iter().map(|source| Device {
+            source,
+            summary: None,
+            name: String::new(),
+            path: path.to_owned(),
+            place: place.clone(),
+        });
+        files.devices.extend(added);
+        let mut order: Vec<usize> = (0..files.devices.len()).collect();
+        let keys: Vec<_> =
+            files.devices.iter().map(|device| files.key(&device.path, &device.place)).collect();
+        order.sort_by(|a, b| keys[*a].cmp(&keys[*b]));
+        let moved =
+            |device: &mut usize| *device = order.iter().position(|old| old == device).unwrap_or(*device);
+        if files.started {
+            moved(&mut files.current);
+        }
+        for device in [&mut files.beside, &mut self.parts.compare.other].into_iter().flatten() {
+            moved(device);
+        }
+        let mut old: Vec<_> = std::mem::take(&mut files.devices).into_iter().map(Some).collect();
+        files.devices = order.iter().filter_map(|&at| old.get_mut(at)?.take()).collect();
+    }
+
+    /// What a device is called.
+    pub(crate) fn name_of(&self, device: usize) -> String {
+        self.files.devices.get(device).map_or_else(String::new, |device| device.name.clone())
     }
 }
 

@@ -5,15 +5,16 @@
 //! want to show and draw the best answer that has come, so no frame waits for anything.
 
 mod app;
+mod camera;
 mod color;
 mod commands;
-mod desk;
 mod devices;
 mod link;
 #[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
 mod native;
 mod picture;
 mod remember;
+mod requests;
 mod save;
 mod select;
 #[cfg(test)]
@@ -31,8 +32,8 @@ mod web;
 const DEMO: &[u8] = include_bytes!("../../../testdata/recordings/oom.pickle.xz");
 
 pub use app::App;
-pub use desk::{Host, Slot};
 #[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
 pub use native::{NoWindow, Options, app, run};
+pub use requests::{Host, Slot};
 #[cfg(not(target_arch = "wasm32"))]
 pub use threads::Threads;

@@ -1,10 +1,11 @@
 //! What is shown as a short text, for a link: never data, only where to look.
 
-use vramscope_engine::{Axis, Bytes, Response};
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::{AllocIdx, Counter, Moment};
+use vramscope_engine::color::ColorBy;
 
 use crate::app::App;
-use crate::color::ColorBy;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::view::View;
 use crate::views::Tab;
 
@@ -41,21 +42,21 @@ impl App {
     /// The device, the ranges, the moment, the selection and the view; `None` before there is any.
     pub fn link(&self) -> Option<String> {
         self.device()?;
-        let View { axis, x, y } = self.view;
+        let View { axis, x, y } = self.camera.view;
         let mut link = format!(
             "device={}&axis={}&x={:.2},{:.2}&y={:.0},{:.0}&at={}&tab={}&bytes={}&color={}",
-            self.current,
+            self.files.current,
             word(&axis),
             x.0,
             x.1,
             y.0,
             y.1,
-            self.cursor,
+            self.selection.cursor.0,
             word(&self.settings.tab),
-            word(&self.settings.bytes),
+            word(&self.settings.counter),
             word(&self.settings.color),
         );
-        if let Some(alloc) = self.selected {
+        if let Some(AllocIdx(alloc)) = self.selection.alloc {
             link += &format!("&alloc={alloc}");
         }
         Some(link)
@@ -72,21 +73,20 @@ impl App {
             (pair.0.is_finite() && pair.1.is_finite() && pair.0 < pair.1).then_some(pair)
         };
         if let Some(device) = get("device").and_then(|text| text.parse().ok())
-            && device != self.current
+            && device != self.files.current
         {
             self.focus(device);
         }
         let Some((_, summary)) = self.device() else { return };
         self.followed = true;
-        if let Some(bytes) = get("bytes").and_then(|text| value(&Bytes::ALL, text)) {
-            self.settings.bytes = bytes;
+        if let Some(counter) = get("bytes").and_then(|text| value(&Counter::ALL, text)) {
+            self.settings.counter = counter;
         }
         if let Some(tab) = get("tab").and_then(|text| value(&Tab::ALL, text)) {
             self.settings.tab = tab;
         }
         if let Some(color) = get("color").and_then(|text| value(&ColorBy::ALL, text)) {
-            self.settings.color = color;
-            self.colors_version += 1;
+            self.color_by(color);
         }
         let axis = get("axis").and_then(|text| value(&[Axis::Events, Axis::Time], text));
         if let (Some(axis), Some(x), Some(y)) = (axis, pair("x"), pair("y"))
@@ -96,23 +96,16 @@ impl App {
             self.set_view(View { axis, x, y });
         }
         if let Some(at) = get("at").and_then(|text| text.parse().ok()) {
-            self.set_cursor(at);
+            self.set_cursor(Moment(at));
         }
-        self.selected = get("alloc").and_then(|text| text.parse().ok()).or(self.selected);
+        self.selection.alloc =
+            get("alloc").and_then(|text| text.parse().ok()).map(AllocIdx).or(self.selection.alloc);
     }
 
     /// The stack of the selected allocation, innermost line first.
     pub fn selected_stack(&self) -> Vec<String> {
-        let Some(answer) = self.desk.look(Slot::Details).filter(|answer| answer.fresh) else {
-            return Vec::new();
-        };
-        match &*answer.response {
-            Response::Details(details) if Some(details.alloc) == self.selected => details
-                .frames
-                .iter()
-                .map(|frame| format!("{}:{} {}", frame.file, frame.line, frame.name))
-                .collect(),
-            _ => Vec::new(),
-        }
+        let is_fresh = self.requests.is_fresh(Slot::Details);
+        let frames = self.selected_details().filter(|_| is_fresh).map(|details| details.frames.clone());
+        frames.unwrap_or_default().iter().map(|frame| frame.at.full()).collect()
     }
 }

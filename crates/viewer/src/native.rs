@@ -8,12 +8,12 @@ use std::thread;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_engine::{News, OpenFile, Request, Response, Source};
 use vramscope_files::{
-    Cache, Existing, Input, Links, OpenError, Opened, Progress, WriteError, find, open, open_bytes,
-    read_regular, remove_unfinished_on_signals, write, write_new,
+    Cache, Existing, Input, Links, OpenError, Progress, WriteError, find, open, open_bytes, read_regular,
+    remove_unfinished_on_signals, write, write_new,
 };
 
-use crate::desk::{Host, Slot};
-use crate::threads::Threads;
+use crate::requests::{Host, Slot};
+use crate::threads::{Threads, ready};
 use crate::{App, DEMO, save};
 
 /// Files that are remembered.
@@ -252,13 +252,6 @@ fn read_one(
         Err(error) => News::Failed { name, message: error.to_string() },
     };
     tell(news, ctx, item);
-}
-
-/// An opened file as the engine takes it.
-pub(crate) fn ready(opened: Opened) -> OpenFile {
-    let name = opened.path.display().to_string();
-    let rank = opened.name.rank_text();
-    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
 }
 
 impl Host for ThreadHost {

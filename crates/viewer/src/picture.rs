@@ -6,7 +6,9 @@
 use egui::{Color32, ColorImage, Mesh, Painter, Pos2, Rect, TextureHandle, TextureOptions, pos2};
 use vramscope_engine::{Tile, paint};
 
-use crate::color::{Coloring, rgb};
+use vramscope_engine::color::Coloring;
+
+use crate::color::rgb;
 
 /// A picture that is ready to be drawn.
 #[derive(Default)]

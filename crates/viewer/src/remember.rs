@@ -2,15 +2,17 @@
 
 use egui::Context;
 use serde::{Deserialize, Serialize};
-use vramscope_engine::{Axis, Bytes, Summary};
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::{AllocIdx, Counter, Moment};
+use vramscope_engine::Summary;
+use vramscope_engine::color::ColorBy;
 
 use crate::app::{App, Settings};
-use crate::color::ColorBy;
 use crate::view::{Limits, View};
 
 /// Recordings whose place is kept, the latest first.
 const MOST: usize = 60;
-/// What is looked at is kept once it has been still for so many seconds.
+/// What is looked at is kept once it has been still for this many seconds.
 const STILL: f64 = 0.5;
 
 /// What was looked at in a recording.
@@ -19,10 +21,11 @@ pub(crate) struct Place {
     /// Which recording; see [`key`].
     key: String,
     view: View,
-    bytes: Bytes,
+    #[serde(rename = "bytes")]
+    counter: Counter,
     color: ColorBy,
-    cursor: u32,
-    selected: Option<u32>,
+    cursor: Moment,
+    selected: Option<AllocIdx>,
 }
 
 /// All that is kept.
@@ -75,24 +78,23 @@ impl App {
             && is_range(place.view.y)
         {
             self.settings.axis = place.view.axis;
-            self.view = place.view.clamped(&limits);
+            self.camera.view = place.view.clamped(&limits);
         }
-        self.settings.bytes = place.bytes;
-        self.settings.color = place.color;
-        self.colors_version += 1;
-        self.cursor = place.cursor.min(summary.events);
-        self.selected = place.selected.filter(|&alloc| alloc < summary.allocations);
+        self.settings.counter = place.counter;
+        self.color_by(place.color);
+        self.selection.cursor = place.cursor.min(summary.last());
+        self.selection.alloc = place.selected.filter(|alloc| alloc.0 < summary.allocations);
     }
 
     /// Keeps what has changed, once it is still.
     pub(crate) fn remember(&mut self, ctx: &Context) {
         let place = self.device().map(|(_, summary)| Place {
             key: key(&summary),
-            view: self.view,
-            bytes: self.settings.bytes,
+            view: self.camera.view,
+            counter: self.settings.counter,
             color: self.settings.color,
-            cursor: self.cursor,
-            selected: self.selected,
+            cursor: self.selection.cursor,
+            selected: self.selection.alloc,
         });
         if place.as_ref() != self.memory.place.as_ref().map(|(place, _)| place) {
             self.memory.place = place.map(|place| (place, self.now));
@@ -116,7 +118,7 @@ impl App {
         }
         let kept = Kept { settings: self.settings.clone(), places: self.memory.places.clone() };
         if let Ok(text) = serde_json::to_string(&kept) {
-            self.desk.host.store(text);
+            self.requests.host.store(text);
         }
     }
 }

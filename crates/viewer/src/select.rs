@@ -1,24 +1,53 @@
 //! One selection everywhere: choosing it, finding it, copying it.
 
 use egui::Context;
-use vramscope_engine::{Axis, Request, Response};
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::{AllocIdx, Moment};
+use vramscope_engine::{AskDetails, Details};
+use vramscope_snapshot::StackId;
 
 use crate::app::App;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::view::View;
 use crate::views::tables::When;
 use crate::views::{Tab, detail};
 
+/// A range measured with the ruler, in units of the axes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ruler {
+    pub(crate) from: (f64, f64),
+    pub(crate) to: (f64, f64),
+    pub(crate) axis: Axis,
+}
+
+/// What is selected and pointed at.
+#[derive(Default)]
+pub(crate) struct Selection {
+    pub(crate) alloc: Option<AllocIdx>,
+    pub(crate) hovered: Option<AllocIdx>,
+    /// The moment that every view shows.
+    pub(crate) cursor: Moment,
+    /// The moment under the pointer.
+    pub(crate) hover_at: Option<Moment>,
+    pub(crate) ruler: Option<Ruler>,
+}
+
 impl App {
+    /// The details of the selection, once they are here.
+    pub(crate) fn selected_details(&self) -> Option<std::sync::Arc<Details>> {
+        let details = self.requests.look::<AskDetails>(Slot::Details)?.value;
+        (self.selection.alloc == Some(details.owner.alloc)).then_some(details)
+    }
+
     /// Selects an allocation, and moves the view if it lives elsewhere.
-    pub(crate) fn select_and_show(&mut self, alloc: u32) {
-        self.selected = Some(alloc);
+    pub(crate) fn select_and_show(&mut self, alloc: AllocIdx) {
+        self.selection.alloc = Some(alloc);
         self.parts.reveal = Some((alloc, false));
     }
 
     /// Shows the whole life of the selection.
     pub(crate) fn zoom_to_selected(&mut self) {
-        if let Some(alloc) = self.selected {
+        if let Some(alloc) = self.selection.alloc {
             self.parts.reveal = Some((alloc, true));
         }
     }
@@ -26,43 +55,46 @@ impl App {
     /// Moves the view once it is known when the selection lives.
     pub(crate) fn reveal(&mut self) {
         let (Some((alloc, zoom)), Some((of, summary))) = (self.parts.reveal, self.device()) else { return };
-        let Some(answer) = self.desk.want(Slot::Details, Request::Details { of, alloc, at: self.cursor })
+        let Some(answer) =
+            self.requests.want(Slot::Details, AskDetails { of, alloc, at: self.selection.cursor })
         else {
             return;
         };
-        let Response::Details(details) = &*answer.response else { return };
-        if details.alloc != alloc {
+        let details = &*answer.value;
+        if details.owner.alloc != alloc {
             return;
         }
         self.parts.reveal = None;
         let (from, to) = match (self.settings.axis, summary.time) {
             (Axis::Time, Some((origin, span))) => {
-                let at = |n: usize, none: i64| details.times[n].map_or(none, |time| time - origin) as f64;
+                let at = |n: usize, none: i64| {
+                    details.times[n].map_or(none, |time| time.saturating_sub(origin)) as f64
+                };
                 (at(0, 0), at(2, span))
             }
-            _ => (f64::from(details.opened), f64::from(details.closed.min(summary.events))),
+            _ => {
+                let end = details.owner.closed.unwrap_or(summary.last());
+                (f64::from(details.owner.opened.0), f64::from(end.0))
+            }
         };
         if zoom {
             self.show_stretch(from, to);
             return;
         }
-        let lives = |at: u32| details.opened <= at && at < details.closed;
-        if !lives(self.cursor) {
-            self.cursor = details.opened;
+        let (owner, cursor) = (&details.owner, self.selection.cursor);
+        if cursor < owner.opened || owner.closed.is_some_and(|closed| closed <= cursor) {
+            self.selection.cursor = owner.opened;
         }
-        let wide = self.view.x.1 - self.view.x.0;
-        if to < self.view.x.0 || from > self.view.x.1 {
-            self.glide(View { x: (from - wide * 0.2, from + wide * 0.8), ..self.view });
+        let wide = self.camera.view.x.1 - self.camera.view.x.0;
+        if to < self.camera.view.x.0 || from > self.camera.view.x.1 {
+            self.glide(View { x: (from - wide * 0.2, from + wide * 0.8), ..self.camera.view });
         }
     }
 
     /// Everything about the selection as text.
     pub(crate) fn copy_selection(&mut self, ctx: &Context) {
-        let Some(answer) = self.desk.look(Slot::Details) else { return };
-        if let Response::Details(details) = &*answer.response
-            && self.selected == Some(details.alloc)
-        {
-            ctx.copy_text(detail::as_text(details));
+        if let Some(details) = self.selected_details() {
+            ctx.copy_text(detail::as_text(&details));
             self.say("Copied the selection".into());
         }
     }
@@ -74,7 +106,7 @@ impl App {
     }
 
     /// All allocations of a stack, in the table.
-    pub(crate) fn show_stack_in_table(&mut self, stack: u32) {
+    pub(crate) fn show_stack_in_table(&mut self, stack: StackId) {
         self.parts.tables.stack = Some(stack);
         self.open_tab(Tab::Tables);
     }

@@ -211,3 +211,9 @@ pub(crate) fn blend(a: Color32, b: Color32, share: f32) -> Color32 {
     let plain = |color: Color32| [color.r(), color.g(), color.b()];
     rgb(color::blend(plain(a), plain(b), share))
 }
+
+/// How many letters of a monospaced font fit into a width.
+pub(crate) fn columns(painter: &egui::Painter, font: &FontId, width: f32) -> usize {
+    let letter = painter.layout_no_wrap("0".into(), font.clone(), Color32::PLACEHOLDER).size().x;
+    (width / letter.max(1.0)).max(0.0) as usize
+}

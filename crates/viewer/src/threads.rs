@@ -6,10 +6,11 @@ use std::thread;
 
 use vramscope_analysis::shapes::Shapes;
 use vramscope_engine::{OpenFile, Queue, Request, Response, Session, Source};
+use vramscope_files::Opened;
 
-use crate::desk::Slot;
+use crate::requests::Slot;
 
-/// A long answer must not keep a picture waiting: each worker takes what is at least so urgent.
+/// A long answer must not keep a picture waiting: each worker takes what is at least this urgent.
 const WORKERS: [u8; 2] = [0, 2];
 
 /// What the window and the workers share.
@@ -20,6 +21,13 @@ struct Shared {
     wake: Condvar,
     answers: Mutex<Vec<(Slot, Request, Response)>>,
     over: AtomicBool,
+}
+
+/// An opened file as the engine takes it.
+pub(crate) fn ready(opened: Opened) -> OpenFile {
+    let name = opened.path.display().to_string();
+    let rank = opened.name.rank_text();
+    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
 }
 
 /// Whoever panicked while holding a lock has left data that is still whole: each is changed in one step.
@@ -48,7 +56,7 @@ impl Threads {
         self.shared.session.write().unwrap_or_else(PoisonError::into_inner).explain(shapes);
     }
 
-    /// Sends a question.
+    /// Sends a request.
     pub fn ask(&self, slot: Slot, request: Request) {
         locked(&self.shared.queue).push(slot, request);
         self.shared.wake.notify_all();

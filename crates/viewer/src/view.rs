@@ -2,7 +2,9 @@
 
 use egui::{Pos2, Rect, pos2};
 use serde::{Deserialize, Serialize};
-use vramscope_engine::{Axis, Bytes, Summary};
+use vramscope_analysis::Counter;
+use vramscope_analysis::picture::Axis;
+use vramscope_engine::Summary;
 
 /// Fewer events, microseconds or bytes are not worth a screen.
 const LEAST_EVENTS: f64 = 6.0;
@@ -27,7 +29,7 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn new(summary: &Summary, axis: Axis, capacity: Option<u64>) -> Self {
-        let most = summary.peaks.iter().map(|(bytes, _)| *bytes).max().unwrap_or_default().max(1) as f64;
+        let most = summary.highest().max(1) as f64;
         let most = most.max(capacity.unwrap_or_default() as f64);
         let least_x = match axis {
             Axis::Events => LEAST_EVENTS,
@@ -39,8 +41,8 @@ impl Limits {
 
 impl View {
     /// Everything.
-    pub(crate) fn whole(summary: &Summary, axis: Axis, bytes: Bytes) -> Self {
-        let [x, y] = summary.whole(axis, bytes);
+    pub(crate) fn whole(summary: &Summary, axis: Axis, counter: Counter) -> Self {
+        let [x, y] = summary.whole(axis, counter);
         Self { axis, x, y }
     }
 
@@ -129,11 +131,10 @@ pub(crate) fn byte_ticks(range: (f64, f64), most: usize) -> Vec<Tick> {
         step = step.max(1.0);
     }
     let decimals = (0..3).find(|&n| is_whole(step * 10_f64.powi(n))).unwrap_or(2) as usize;
-    let text = |at: f64| match at == 0.0 {
-        true => "0".to_owned(),
-        false => format!("{:.decimals$} {}", at / size, UNITS[unit as usize]),
-    };
-    ticks(range, step * size).map(|at| Tick { at, text: text(at) }).collect()
+    let text = |at: f64| format!("{:.decimals$} {}", at / size, UNITS[unit as usize]);
+    ticks(range, step * size)
+        .map(|at| Tick { at, text: if at == 0.0 { "0".into() } else { text(at) } })
+        .collect()
 }
 
 /// 1, 2, 5, 10, 20, …
@@ -146,10 +147,18 @@ fn is_whole(x: f64) -> bool {
     (x - x.round()).abs() < 1e-6
 }
 
-/// Ticks of event numbers.
+/// The number of the event that a place on the axis of events follows; 0 before the first.
+pub(crate) fn event_at(x: f64) -> u64 {
+    (x.max(0.0) as u64).saturating_sub(1)
+}
+
+/// Ticks of event numbers, where each takes effect: the moment *m* lies from *m* to *m* + 1 and follows event *m* - 1.
 pub(crate) fn event_ticks(range: (f64, f64), most: usize) -> Vec<Tick> {
     let step = round_step((range.1 - range.0) / most.max(1) as f64, 10.0, &[1.0, 2.0, 5.0]).max(1.0);
-    ticks(range, step).map(|at| Tick { at, text: vramscope_format::count(at.max(0.0) as u64) }).collect()
+    let events = (range.0.max(1.0) - 1.0, range.1 - 1.0);
+    ticks(events, step)
+        .map(|event| Tick { at: event + 1.0, text: vramscope_format::count(event as u64) })
+        .collect()
 }
 
 /// Ticks of time since the first event.
@@ -159,7 +168,7 @@ pub(crate) fn time_ticks(range: (f64, f64), most: usize) -> Vec<Tick> {
 }
 
 /// Microseconds in the unit of a step, with as many digits as it needs.
-pub(crate) fn micros(micros: f64, step: f64) -> String {
+fn micros(micros: f64, step: f64) -> String {
     let (unit, name) = match micros.abs().max(step) {
         x if x >= 1e6 => (1e6, "s"),
         x if x >= 1e3 => (1e3, "ms"),
@@ -167,23 +176,6 @@ pub(crate) fn micros(micros: f64, step: f64) -> String {
     };
     let decimals = (0..6).find(|&n| is_whole(step / unit * 10_f64.powi(n))).unwrap_or(3) as usize;
     format!("{:.decimals$} {name}", micros / unit)
-}
-
-/// A length of time with three significant digits.
-pub(crate) fn duration(us: i64) -> String {
-    let abs = us.unsigned_abs() as f64;
-    let (unit, name) = match abs {
-        x if x >= 6e7 => {
-            let minutes = (x / 6e7) as u64;
-            return format!("{minutes} min {:.0} s", (x - minutes as f64 * 6e7) / 1e6);
-        }
-        x if x >= 1e6 => (1e6, "s"),
-        x if x >= 1e3 => (1e3, "ms"),
-        _ => (1.0, "µs"),
-    };
-    let value = us as f64 / unit;
-    let decimals = if unit == 1.0 { 0 } else { (2 - value.abs().max(1.0).log10() as i32).max(0) as usize };
-    format!("{value:.decimals$} {name}")
 }
 
 /// The least round step that is not below `least`.
@@ -220,6 +212,9 @@ mod tests {
         assert_eq!(texts(byte_ticks((0.0, 700.0 * 1024.0), 5)), ["0", "200 KiB", "400 KiB", "600 KiB"]);
         assert_eq!(texts(time_ticks((0.0, 0.9e6), 5)), ["0 ms", "200 ms", "400 ms", "600 ms", "800 ms"]);
         assert_eq!(texts(event_ticks((9.5, 31_000.0), 4)), ["10 000", "20 000", "30 000"]);
+        // Event 3 makes the moment 4.
+        assert_eq!(event_ticks((2.0, 5.0), 3)[2], Tick { at: 4.0, text: "3".into() });
+        assert_eq!([event_at(4.0), event_at(4.9), event_at(0.5)], [3, 3, 0]);
     }
 
     #[test]

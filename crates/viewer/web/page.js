@@ -257,6 +257,7 @@ globalThis.vramscope = {
   },
   // What is on the screen, as JSON; for tests.
   shown: () => wasm_bindgen.shown(),
+  say,
   describe(text) {
     element("canvas").setAttribute("aria-label", text);
   },

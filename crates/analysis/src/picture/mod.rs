@@ -16,15 +16,17 @@
 //! moment of the column, or to a hole, or to nothing where no memory is held.
 //!
 //! Everything is drawn: no allocation is left out because it is small. A picture costs what its pixels
-//! cost, and for each column a few steps down a tree; see [`Stack`].
+//! cost, and for each column a few steps down a tree; see [`Pile`].
 
 mod address;
 mod clock;
-mod stack;
+mod pile;
 
 pub use address::{Lane, Lanes, lanes};
 pub use clock::Clock;
-pub use stack::Stack;
+pub use pile::Pile;
+
+use serde::{Deserialize, Serialize};
 
 use crate::allocations::{AllocIdx, Moment};
 use crate::counters::Counter;
@@ -66,7 +68,7 @@ impl Cell {
 }
 
 /// What runs from left to right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Axis {
     /// Moments: every event is as wide as any other.
     #[default]

@@ -12,13 +12,14 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use vramscope_engine::{Bytes, Request, Response, Session, Source, paint};
-use vramscope_format::{bytes as bytes_text, html};
+use vramscope_analysis::Counter;
+use vramscope_engine::{AskSummary, Session, Source, paint};
+use vramscope_format::{bytes as bytes_text, html, plural};
 use vramscope_snapshot::ipc;
 
 use crate::args::{CacheArgs, FileArgs, FilterArgs};
 use crate::site::Site;
-use crate::{many, output, serve, summary, text};
+use crate::{many, output, serve, summary};
 
 /// One HTML file with everything in it: viewer, data, summary, picture
 ///
@@ -78,12 +79,10 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         let mut session = Session::default();
         let sources = session.add(serve::for_session(opened.again()));
         let picture = |of: Source| {
-            let Some(Response::Summary(shown)) = session.answer(&Request::Summary(of), &|| true) else {
-                return None;
-            };
-            let (peak, events) = (bytes_text(shown.peaks[0].0), text::plural(shown.events, "event"));
-            let which = shown.name_of(Bytes::Requested);
-            let caption = format!("{} · {which} bytes over {events}, {peak} at most", shown.device);
+            let shown = session.ask(AskSummary { of })?;
+            let peak = bytes_text(shown.peak(Counter::Requested).bytes);
+            let (which, events) = (shown.name_of(Counter::Requested), plural(shown.events, "event"));
+            let caption = format!("{} · {which} bytes over {events}, peak {peak}", shown.device);
             Some((paint::poster(&session, of, PICTURE)?, caption))
         };
         let pictures = sources.into_iter().filter_map(picture).collect();

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use vramscope_engine::{Request, Response, decode, encode};
+use vramscope_engine::encode;
 
 use super::Shared;
 use super::http::{Asked, Reply};
@@ -46,10 +46,10 @@ impl Door {
     }
 
     fn ask(&self, question: &[u8]) -> Reply {
-        let Some(question) = decode::<Request>(question) else { return Reply::no(400, "no question") };
         let session = self.shared.session.read().unwrap_or_else(PoisonError::into_inner);
-        let answer = session.answer(&question, &|| true).unwrap_or(Response::Nothing);
-        Reply::ok("application/octet-stream", encode(&answer))
+        // A page of another version sees from the answer that it must be reloaded.
+        let answer = session.answer_encoded(question, &|| true).unwrap_or_default();
+        Reply::ok("application/octet-stream", answer)
     }
 }
 

@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::query::main_device;
-use vramscope_analysis::{Counter, LEAST_RANKS, Outlier, RankDigest, Replay, compare_ranks, spans};
+use vramscope_analysis::{Counter, LEAST_RANKS, Outlier, RankDigest, compare_ranks, spans};
 use vramscope_files::{Input, Opened};
 use vramscope_format::{bytes, change, count, elide_place, fit, fit_end, plural, printable, width, words};
 use vramscope_snapshot::DeviceId;
@@ -45,7 +45,7 @@ impl Figures {
             devices: opened.replays.len(),
             events: replay.events(),
             has_reserved: opened.snapshot.has_reserved(replay.device()),
-            ooms: opened.replays.iter().map(|replay: &Replay| replay.ooms().len()).sum(),
+            ooms: opened.replays.iter().map(|replay| replay.ooms().len()).sum(),
             verdict: replay.verdict().status.name(),
         })
     }

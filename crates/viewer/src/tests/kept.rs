@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use egui::{Key, Modifiers, pos2};
 use egui_kittest::kittest::Queryable;
-use vramscope_analysis::Counter;
-use vramscope_engine::Axis;
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::{Counter, Moment};
+use vramscope_engine::color::ColorBy;
 
 use super::{Direct, Told, bytes_of, click, drag, key, open, plot, point, settle, window};
-use crate::color::ColorBy;
 use crate::views::Tab;
 
 type Harness = egui_kittest::Harness<'static, crate::App>;
@@ -38,6 +38,17 @@ fn csv_has_every_row_and_not_only_those_that_are_seen() {
         let sum: u64 =
             text.lines().skip(1).map(|l| l.split(',').next().unwrap().parse::<u64>().unwrap()).sum();
         assert!(sum > 0);
+        // What is live at the end has no end.
+        let open = text
+            .lines()
+            .skip(1)
+            .filter(|line| line.split(',').nth(if name == "allocations.csv" { 3 } else { 2 }) == Some(""));
+        let live = super::views::replay("oom")
+            .allocations()
+            .iter()
+            .filter(|(_, a)| a.closed == Moment::NEVER)
+            .count();
+        assert_eq!(open.count(), live);
     }
 }
 
@@ -49,11 +60,11 @@ fn a_recording_is_shown_as_it_was_left() {
     key(&mut harness, Key::T);
     let app = harness.state_mut();
     app.settings.color = ColorBy::Size;
-    app.view.x = (1e6, 1.2e6);
+    app.camera.view.x = (1e6, 1.2e6);
     // A place is kept once it has been still for half a second.
     harness.run_steps(60);
     let app = harness.state();
-    let (view, cursor, selected) = (app.view, app.cursor, app.selected);
+    let (view, cursor, selected) = (app.camera.view, app.selection.cursor, app.selection.alloc);
     assert!(selected.is_some());
     assert_eq!(view.x, (1e6, 1.2e6));
 
@@ -62,7 +73,7 @@ fn a_recording_is_shown_as_it_was_left() {
     host.add("oom", "", &bytes_of("oom"));
     let again = open(host);
     let app = again.state();
-    assert_eq!((app.view, app.cursor, app.selected), (view, cursor, selected));
+    assert_eq!((app.camera.view, app.selection.cursor, app.selection.alloc), (view, cursor, selected));
     assert_eq!((app.settings.axis, app.settings.color), (Axis::Time, ColorBy::Size));
 
     // Another recording begins anew.
@@ -70,8 +81,8 @@ fn a_recording_is_shown_as_it_was_left() {
     host.told.lock().unwrap().stored = told.lock().unwrap().stored.clone();
     host.add("expandable", "", &bytes_of("expandable"));
     let other = open(host);
-    assert_eq!(other.state().selected, None);
-    assert_eq!(other.state().view.x.0, 0.0);
+    assert_eq!(other.state().selection.alloc, None);
+    assert_eq!(other.state().camera.view.x.0, 0.0);
 }
 
 /// A file that a hand lets go over the window.
@@ -105,13 +116,13 @@ fn r_and_a_drag_measure_until_escape() {
     harness.key_up(Key::R);
     settle(&mut harness);
     let (plot, app) = (plot(&harness), harness.state());
-    let ruler = app.ruler.unwrap();
+    let ruler = app.selection.ruler.unwrap();
     for (end, at) in [(ruler.from, from), (ruler.to, to)] {
-        let wanted = app.view.point(plot, at);
+        let wanted = app.camera.view.point(plot, at);
         assert!((end.0 - wanted.0).abs() < 20.0 && (end.1 - wanted.1).abs() < 2e7, "{end:?} {wanted:?}");
     }
     key(&mut harness, Key::Escape);
-    assert!(harness.state().ruler.is_none());
+    assert!(harness.state().selection.ruler.is_none());
 }
 
 #[test]
@@ -169,17 +180,17 @@ fn a_cut_file_says_what_is_intact_until_that_was_read() {
 #[test]
 fn a_click_in_the_second_rank_selects_there_and_moves_nothing() {
     let mut harness = window(&[("oom", "rank 0"), ("expandable", "rank 1")]);
-    harness.state_mut().beside = Some(1);
+    harness.state_mut().files.beside = Some(1);
     settle(&mut harness);
-    let (first, view) = (plot(&harness), harness.state().view);
+    let (first, view) = (plot(&harness), harness.state().camera.view);
     // The second picture lies right below, as high as the first. Its lowest pixels are the model's weights.
     let at = pos2(first.left() + 60.0, first.bottom() + first.height() + 20.0);
     click(&mut harness, at);
     let app = harness.state();
-    assert_eq!((app.current, app.beside), (1, Some(0)));
-    assert!(app.selected.is_some());
+    assert_eq!((app.files.current, app.files.beside), (1, Some(0)));
+    assert!(app.selection.alloc.is_some());
     assert!(plot(&harness).top() > first.bottom(), "each rank stays where it was");
-    assert_eq!(app.view.x.0, view.x.0);
+    assert_eq!(app.camera.view.x.0, view.x.0);
 }
 
 #[test]

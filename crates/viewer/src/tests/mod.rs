@@ -75,7 +75,7 @@ impl Direct {
         let (inputs, errors) = vramscope_files::find(&[root().join("testdata").join(path)]);
         assert!(errors.is_empty());
         for input in &inputs {
-            host.add_file(path, crate::native::ready(vramscope_files::open(input, None, &()).unwrap()));
+            host.add_file(path, crate::threads::ready(vramscope_files::open(input, None, &()).unwrap()));
         }
         host
     }
@@ -200,4 +200,17 @@ fn drag(harness: &mut Harness<'static, App>, from: Pos2, to: Pos2) {
 fn key(harness: &mut Harness<'static, App>, key: egui::Key) {
     harness.key_press(key);
     settle(harness);
+}
+
+/// Whether some text is painted: views draw much of theirs without a widget.
+fn drawn(harness: &Harness<'static, App>, text: &str) -> bool {
+    harness.output().shapes.iter().any(|clipped| has_text(&clipped.shape, text))
+}
+
+fn has_text(shape: &egui::Shape, text: &str) -> bool {
+    match shape {
+        egui::Shape::Text(shape) => shape.galley.text().contains(text),
+        egui::Shape::Vec(shapes) => shapes.iter().any(|shape| has_text(shape, text)),
+        _ => false,
+    }
 }

@@ -1,11 +1,13 @@
 //! What is on the screen, pixel by pixel, and the screenshots of the documentation.
 
 use egui::{Key, pos2};
+use vramscope_engine::AskTile;
+use vramscope_engine::color::ColorBy;
 
 use super::soft::pixel;
 use super::{plot, settle, window};
-use crate::color::{Coloring, rgb};
-use crate::desk::Slot;
+use crate::color::rgb;
+use crate::requests::Slot;
 use crate::theme::Palette;
 
 #[test]
@@ -13,20 +15,13 @@ fn pixels_have_the_color_of_the_allocation_that_the_engine_says_owns_them() {
     let mut harness = window(&[("expandable", "")]);
     harness.remove_cursor();
     // Names are written into bands only when colors stand for stacks.
-    harness.state_mut().settings.color = crate::color::ColorBy::Size;
-    harness.state_mut().colors_version += 1;
+    harness.state_mut().color_by(ColorBy::Size);
     settle(&mut harness);
     let image = harness.render().unwrap();
     let app = harness.state();
-    let answer = app.desk.look(Slot::Timeline).unwrap();
-    let vramscope_engine::Response::Tile(tile) = &*answer.response else { panic!("a tile") };
+    let tile = app.requests.look::<AskTile>(Slot::Timeline).unwrap().value;
     let (_, summary) = app.device().unwrap();
-    let coloring = Coloring {
-        by: app.settings.color,
-        ground: Palette::new(true).behind(),
-        events: summary.events,
-        found: None,
-    };
+    let coloring = app.coloring(None, summary.last());
     let plot = plot(&harness);
     let (mut looked, mut seen) = (0, 0);
     for column in (3..tile.shown.len()).step_by(7) {

@@ -43,7 +43,7 @@ fn screenshots_of_every_view() {
     let mut harness = window(&[("oom", "")]);
     let at = point(&harness, 0.745, 0.33);
     click(&mut harness, at);
-    harness.state_mut().view.x = (8200.0, 11_400.0);
+    harness.state_mut().camera.view.x = (8200.0, 11_400.0);
     let tabs = [
         Tab::Segments,
         Tab::State,

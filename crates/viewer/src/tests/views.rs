@@ -2,12 +2,15 @@
 
 use egui::{Event, Key, Modifiers, MouseWheelUnit, vec2};
 use egui_kittest::kittest::Queryable;
-use vramscope_analysis::{AllocIdx, Counter, Moment, Replay};
-use vramscope_engine::{Axis, Response};
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::{Counter, Replay};
+use vramscope_engine::{
+    AskAllocations, AskDetails, AskDiff, AskLanes, AskLifetimes, AskSearch, AskState, AskTree, Hit, News,
+};
 use vramscope_snapshot::{DeviceId, Reader};
 
 use super::{bytes_of, click, drag, key, open, plot, point, settle, window};
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::views::Tab;
 
 pub(super) fn replay(name: &str) -> Replay {
@@ -22,22 +25,22 @@ fn a_click_selects_what_is_under_it_in_every_view() {
     let at = point(&harness, 0.99, 0.3);
     click(&mut harness, at);
     let app = harness.state();
-    let alloc = app.selected.unwrap();
-    let answer = app.desk.look(Slot::Details).unwrap();
-    let Response::Details(details) = &*answer.response else { panic!("details") };
-    assert_eq!(details.alloc, alloc);
+    let alloc = app.selection.alloc.unwrap();
+    let answer = app.requests.look::<AskDetails>(Slot::Details).unwrap();
+    let details = &*answer.value;
+    assert_eq!(details.owner.alloc, alloc);
     // The panel says what the replay has, to the byte.
     let replay = replay("oom");
-    let allocation = replay.allocation(AllocIdx(alloc));
+    let allocation = replay.allocation(alloc);
     assert_eq!(
-        (details.requested, details.size, details.addr),
+        (details.owner.requested, details.size, details.addr),
         (allocation.requested, allocation.size, allocation.addr)
     );
-    assert!(allocation.is_live(Moment(app.cursor)), "the cursor is where it was clicked");
+    assert!(allocation.is_live(app.selection.cursor), "the cursor is where it was clicked");
     let bytes = format!("{} B", vramscope_format::count(allocation.requested));
     assert!(harness.query_all_by_label(&bytes).next().is_some(), "the exact bytes can be read");
     key(&mut harness, Key::Escape);
-    assert_eq!(harness.state().selected, None);
+    assert_eq!(harness.state().selection.alloc, None);
 }
 
 #[test]
@@ -45,8 +48,8 @@ fn numbers_in_the_status_bar_are_those_of_the_replay() {
     let mut harness = window(&[("oom", "")]);
     harness.hover_at(point(&harness, 0.5, 0.1));
     settle(&mut harness);
-    let at = harness.state().hover_at.unwrap();
-    let counters = replay("oom").counters(Moment(at));
+    let at = harness.state().selection.hover_at.unwrap();
+    let counters = replay("oom").counters(at);
     let text = format!("requested {}", vramscope_format::bytes(counters.requested));
     assert!(harness.query_by_label(&text).is_some(), "{text}");
 }
@@ -54,7 +57,7 @@ fn numbers_in_the_status_bar_are_those_of_the_replay() {
 #[test]
 fn the_wheel_zooms_at_the_pointer_and_back_returns() {
     let mut harness = window(&[("oom", "")]);
-    let before = harness.state().view;
+    let before = harness.state().camera.view;
     let at = point(&harness, 0.5, 0.5);
     harness.hover_at(at);
     harness.run_steps(40);
@@ -67,19 +70,19 @@ fn the_wheel_zooms_at_the_pointer_and_back_returns() {
     };
     harness.event(turn(Modifiers::NONE));
     harness.run_steps(40);
-    let zoomed = harness.state().view;
+    let zoomed = harness.state().camera.view;
     assert!(zoomed.x.1 - zoomed.x.0 < (before.x.1 - before.x.0) * 0.7);
     let (was, is) = (before.point(plot(&harness), at), zoomed.point(plot(&harness), at));
     assert!((was.0 - is.0).abs() < 1.0, "the event under the pointer stays there");
     harness.event_modifiers(turn(Modifiers::ALT), Modifiers::ALT);
     harness.run_steps(40);
-    assert_eq!(harness.state().view.y, zoomed.y, "with Alt only the x axis");
+    assert_eq!(harness.state().camera.view.y, zoomed.y, "with Alt only the x axis");
     harness.key_press_modifiers(Modifiers::ALT, Key::ArrowLeft);
     harness.run_steps(40);
-    assert_eq!(harness.state().view.x, zoomed.x);
+    assert_eq!(harness.state().camera.view.x, zoomed.x);
     key(&mut harness, Key::F);
     harness.run_steps(20);
-    assert_eq!(harness.state().view.x, before.x);
+    assert_eq!(harness.state().camera.view.x, before.x);
 }
 
 #[test]
@@ -87,13 +90,13 @@ fn the_axis_switches_in_place() {
     let mut harness = window(&[("oom", "")]);
     let at = point(&harness, 0.99, 0.3);
     click(&mut harness, at);
-    let selected = harness.state().selected;
+    let selected = harness.state().selection.alloc;
     key(&mut harness, Key::T);
     let app = harness.state();
     assert_eq!(app.settings.axis, Axis::Time);
-    assert_eq!(app.selected, selected);
+    assert_eq!(app.selection.alloc, selected);
     let (_, summary) = app.device().unwrap();
-    assert_eq!(app.view.x, (0.0, summary.time.unwrap().1 as f64), "the whole run is still shown");
+    assert_eq!(app.camera.view.x, (0.0, summary.time.unwrap().1 as f64), "the whole run is still shown");
     key(&mut harness, Key::T);
     assert_eq!(harness.state().settings.axis, Axis::Events);
 }
@@ -102,13 +105,15 @@ fn the_axis_switches_in_place() {
 fn ctrl_and_a_drag_zoom_to_a_box() {
     let mut harness = window(&[("oom", "")]);
     let (from, to) = (point(&harness, 0.2, 0.1), point(&harness, 0.4, 0.6));
-    let wanted =
-        (harness.state().view.point(plot(&harness), from), harness.state().view.point(plot(&harness), to));
+    let wanted = (
+        harness.state().camera.view.point(plot(&harness), from),
+        harness.state().camera.view.point(plot(&harness), to),
+    );
     harness.event(Event::ModifiersChanged(Modifiers::COMMAND));
     drag(&mut harness, from, to);
     harness.event(Event::ModifiersChanged(Modifiers::NONE));
     harness.run_steps(30);
-    let view = harness.state().view;
+    let view = harness.state().camera.view;
     assert!(
         (view.x.0 - wanted.0.0).abs() < 20.0 && (view.x.1 - wanted.1.0).abs() < 20.0,
         "{view:?} {wanted:?}"
@@ -132,33 +137,33 @@ fn every_tab_opens_and_shows_its_data() {
         settle(&mut harness);
         let app = harness.state();
         assert_eq!(app.settings.tab, tab);
-        let answer = app.desk.look(slot).unwrap();
-        match &*answer.response {
-            Response::Tree(tree) => assert_eq!(tree.nodes[0].bytes, peak.bytes as u64, "live at the peak"),
-            Response::State(map) => assert_eq!(map.numbers.requested, peak.bytes),
-            Response::Diff(tree) => assert_eq!(tree.nodes[0].after.0, peak.bytes as u64),
-            Response::Tile(tile) => assert!(!tile.owners.is_empty()),
-            Response::Allocations(page) => {
-                assert_eq!(page.total as usize, replay("oom").allocations().len());
-                assert!(page.rows.windows(2).all(|rows| rows[0].owner.requested >= rows[1].owner.requested));
-            }
-            Response::Lifetimes(page) => assert!(page.total > 100),
-            other => panic!("{other:?}"),
-        }
+        assert!(app.requests.is_fresh(slot), "{name}");
     }
+    let requests = &harness.state().requests;
+    for slot in [Slot::Flame, Slot::Tree] {
+        let tree = requests.look::<AskTree>(slot).unwrap().value;
+        assert_eq!(tree.nodes[0].bytes, peak.bytes as u64, "live at the peak");
+    }
+    assert_eq!(requests.look::<AskState>(Slot::State).unwrap().value.counters.requested, peak.bytes);
+    assert_eq!(requests.look::<AskDiff>(Slot::Diff).unwrap().value.nodes[0].after.bytes, peak.bytes as u64);
+    assert!(!requests.look::<AskLanes>(Slot::Lanes).unwrap().value.owners.is_empty());
+    assert!(requests.look::<AskLifetimes>(Slot::Lifetimes).unwrap().value.total > 100);
+    let page = requests.look::<AskAllocations>(Slot::Allocations).unwrap().value;
+    assert_eq!(page.total as usize, replay("oom").allocations().len());
+    assert!(page.rows.windows(2).all(|rows| rows[0].owner.requested >= rows[1].owner.requested));
 }
 
 #[test]
 fn a_row_of_the_table_is_selected_by_a_click() {
     let mut harness = window(&[("oom", "")]);
     key(&mut harness, Key::Num6);
-    let answer = harness.state().desk.look(Slot::Allocations).unwrap();
-    let Response::Allocations(page) = &*answer.response else { panic!("a page") };
+    let answer = harness.state().requests.look::<AskAllocations>(Slot::Allocations).unwrap();
+    let page = &*answer.value;
     let largest = page.rows[0].owner.alloc;
     // Below the tabs, the switches and the names of the columns.
     let at = plot(&harness).left_bottom() + vec2(200.0, 22.0 + 30.0 + 4.0 + 28.0 + 24.0 + 12.0);
     click(&mut harness, at);
-    assert_eq!(harness.state().selected, Some(largest));
+    assert_eq!(harness.state().selection.alloc, Some(largest));
 }
 
 #[test]
@@ -166,24 +171,24 @@ fn a_search_finds_lines_and_dims_the_rest() {
     let mut harness = window(&[("oom", "")]);
     harness.state_mut().parts.search.text = "activations.py".into();
     settle(&mut harness);
-    let answer = harness.state().desk.look(Slot::Search).unwrap();
-    let Response::Search(results) = &*answer.response else { panic!("results") };
+    let answer = harness.state().requests.look::<AskSearch>(Slot::Search).unwrap();
+    let results = &*answer.value;
     assert!(!results.stacks.is_empty() && !results.hits.is_empty());
     harness.state_mut().parts.search.text = "event 100".into();
     settle(&mut harness);
-    let answer = harness.state().desk.look(Slot::Search).unwrap();
-    let Response::Search(results) = &*answer.response else { panic!("results") };
-    assert_eq!(results.hits[0], vramscope_engine::Hit::Event(100));
+    let answer = harness.state().requests.look::<AskSearch>(Slot::Search).unwrap();
+    let results = &*answer.value;
+    assert!(matches!(results.hits[..], [Hit::Moment { at, .. }] if at.words() == "after event 100"));
 }
 
 #[test]
 fn ranks_are_listed_and_chosen() {
     let mut harness = window(&[("oom", "rank 0"), ("expandable", "rank 1")]);
-    assert_eq!(harness.state().devices.len(), 2);
+    assert_eq!(harness.state().files.devices.len(), 2);
     key(&mut harness, Key::CloseBracket);
-    assert_eq!(harness.state().current, 1);
+    assert_eq!(harness.state().files.current, 1);
     let (_, summary) = harness.state().device().unwrap();
-    assert_eq!(summary.peaks[0].0, replay("expandable").peak(Counter::Requested).bytes);
+    assert_eq!(summary.peak(Counter::Requested).bytes, replay("expandable").peak(Counter::Requested).bytes);
 }
 
 #[test]
@@ -197,10 +202,7 @@ fn without_a_file_it_says_what_to_do() {
 #[test]
 fn a_file_that_cannot_be_read_is_named_with_the_reason() {
     let mut host = super::Direct::default();
-    host.news.push(vramscope_engine::News::Failed {
-        name: "broken.pickle".into(),
-        message: "damaged at byte 17".into(),
-    });
+    host.news.push(News::Failed { name: "broken.pickle".into(), message: "damaged at byte 17".into() });
     let harness = open(host);
     assert!(harness.query_by_label("damaged at byte 17").is_some());
 }
@@ -218,4 +220,98 @@ fn keys_and_commands_are_shown_and_work() {
     settle(&mut harness);
     key(&mut harness, Key::Enter);
     assert!(!harness.state().settings.dark);
+}
+
+/// Types into the search and goes to the first result.
+fn go_to(harness: &mut egui_kittest::Harness<'static, crate::App>, text: &str) {
+    key(harness, Key::Slash);
+    harness.event(Event::Text(text.into()));
+    settle(harness);
+    key(harness, Key::Enter);
+    key(harness, Key::Escape);
+}
+
+#[test]
+fn the_search_goes_to_moments_and_every_view_counts_events_alike() {
+    let mut harness = window(&[("oom", "")]);
+    let replay = replay("oom");
+    go_to(&mut harness, "8773");
+    assert_eq!(harness.state().selection.cursor.words(), "after event 8 773");
+    assert!(harness.query_by_label("requested after event 8 773").is_some(), "the panel");
+    for (text, at) in
+        [("peak", replay.peak(Counter::Requested).at), ("start", vramscope_analysis::Moment::START)]
+    {
+        go_to(&mut harness, text);
+        assert_eq!(harness.state().selection.cursor, at, "{text}");
+    }
+    // The last event is one less than their number.
+    key(&mut harness, Key::O);
+    let last = replay.ooms().iter().map(|oom| oom.event.0).min().unwrap();
+    let text = format!("requested after event {}", vramscope_format::count(last));
+    assert!(harness.query_by_label(&text).is_some(), "{text}");
+}
+
+#[test]
+fn what_is_typed_is_explained_where_it_is_wrong() {
+    let mut harness = window(&[("oom", "")]);
+    key(&mut harness, Key::Slash);
+    harness.event(Event::Text("oom:7".into()));
+    settle(&mut harness);
+    assert!(harness.query_by_label("oom:7 does not exist: memory ran out 1 time").is_some());
+    key(&mut harness, Key::Escape);
+    key(&mut harness, Key::Num6);
+    harness.get_by_label("filter").focus();
+    settle(&mut harness);
+    harness.event(Event::Text("size>=20MiB".into()));
+    settle(&mut harness);
+    let page = harness.state().requests.look::<AskAllocations>(Slot::Allocations).unwrap().value;
+    let large = replay("oom").allocations().iter().filter(|(_, a)| a.requested >= 20 << 20).count();
+    assert_eq!(page.total as usize, large);
+}
+
+#[test]
+fn the_line_of_reserved_memory_says_what_it_ends_at() {
+    let harness = window(&[("expandable", "")]);
+    let replay = replay("expandable");
+    let end = vramscope_format::bytes(replay.counters(replay.end()).reserved);
+    assert!(super::drawn(&harness, &format!("reserved {end}")), "{end}");
+}
+
+#[test]
+fn a_file_without_devices_says_so() {
+    let mut host = super::Direct::default();
+    host.news.push(News::Opened { name: "empty.pickle".into(), sources: Vec::new() });
+    let harness = open(host);
+    let text = "There is nothing to show: nothing was allocated on any device while recording.";
+    assert!(harness.query_by_label(text).is_some());
+}
+
+#[test]
+fn files_that_are_not_ranks_are_shown_as_they_were_named() {
+    let mut host = super::Direct::default();
+    let names = ["oom", "expandable_mixed", "expandable"];
+    for name in names {
+        host.news.push(News::Reading { name: name.into(), done: 0, total: 1 });
+    }
+    // They are read side by side, and the first is ready last.
+    for name in ["expandable", "expandable_mixed", "oom"] {
+        host.add(name, "", &bytes_of(name));
+    }
+    let harness = open(host);
+    let app = harness.state();
+    let shown: Vec<_> = (0..3).map(|at| app.name_of(at)).collect();
+    assert_eq!(shown, names.map(|name| format!("{name}.pickle")));
+    assert_eq!(app.device().unwrap().1.file, "oom.pickle");
+    assert!(harness.query_by_label("FILES").is_some() && harness.query_by_label("RANKS").is_none());
+    assert!(!super::drawn(&harness, "▲ "), "what has nothing to do with each other does not stand out");
+}
+
+#[test]
+fn hatching_is_explained_where_there_is_some() {
+    let harness = window(&[("cudagraph_pools", "")]);
+    assert!(
+        super::drawn(&harness, "idle in a private pool")
+            && super::drawn(&harness, "without idle pool memory")
+    );
+    assert!(!super::drawn(&window(&[("oom", "")]), "idle in a private pool"));
 }

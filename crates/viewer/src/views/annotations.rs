@@ -1,12 +1,13 @@
 //! Phases of the program as nested spans, one lane per depth.
 
 use egui::{Align2, Id, Rect, Sense, Ui, pos2, vec2};
-use vramscope_engine::{Axis, SpanInfo, Summary};
+use vramscope_analysis::picture::Axis;
+use vramscope_engine::{LineId, SpanInfo, Summary};
+use vramscope_format::{duration, fit, plural};
 
 use crate::app::App;
 use crate::color;
 use crate::theme;
-use crate::view::duration;
 use crate::views::{GUTTER, tooltip};
 
 const LANE: f32 = 18.0;
@@ -31,8 +32,8 @@ pub(crate) struct Lanes {
 }
 
 fn refresh(app: &mut App, summary: &Summary) {
-    let axis = app.view.axis;
-    let of = Some((app.current, summary.spans.len(), axis));
+    let axis = app.camera.view.axis;
+    let of = Some((app.files.current, summary.spans.len(), axis));
     if app.parts.annotations.of == of {
         return;
     }
@@ -54,7 +55,7 @@ pub(crate) fn height(app: &mut App) -> f32 {
 
 fn ends(span: &SpanInfo, axis: Axis) -> (f64, f64) {
     match axis {
-        Axis::Events => (f64::from(span.from), f64::from(span.to)),
+        Axis::Events => (f64::from(span.from.0), f64::from(span.to.0)),
         Axis::Time => (span.time.0 as f64, span.time.1 as f64),
     }
 }
@@ -64,7 +65,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     let palette = app.palette();
     let strip = Rect::from_min_max(pos2(rect.left() + GUTTER, rect.top()), rect.max);
     let painter = ui.painter_at(strip);
-    let (view, axis) = (app.view, app.view.axis);
+    let (view, axis) = (app.camera.view, app.camera.view.axis);
     let response = ui.interact(strip, Id::unique("annotations"), Sense::click());
     let pointer = response.hover_pos();
     let mut under = None;
@@ -88,7 +89,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
                 let pixel = view.point(strip, pos2(left + 1.5, top)).0;
                 at += ahead(&lane[at..], pixel);
                 let mark = Rect::from_min_size(pos2(left, top + 1.0), vec2(1.0, LANE - 2.0));
-                thin.add_colored_rect(mark, color::of_line(hash(&span.name), 1).gamma_multiply(0.7));
+                thin.add_colored_rect(mark, color::of_line(LineId::of(&span.name), 1).gamma_multiply(0.7));
                 under = under.or(pointer.filter(|at| mark.expand(1.0).contains(*at)).map(|_| row));
                 continue;
             }
@@ -97,7 +98,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
                 pos2(left, top + 1.0),
                 pos2((right - 1.0).max(left + 1.0).min(strip.right() + 4.0), top + LANE - 1.0),
             );
-            let hue = color::of_line(hash(&span.name), 1);
+            let hue = color::of_line(LineId::of(&span.name), 1);
             let lit = pointer.is_some_and(|at| bar.contains(at));
             if lit {
                 under = Some(row);
@@ -112,7 +113,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
             let columns = ((bar.right().min(strip.right()) - at.x - 3.0) / LETTER) as usize;
             // Two letters and a dot say nothing.
             if columns >= span.name.chars().count().min(4) {
-                let text = vramscope_format::fit(&span.name, columns);
+                let text = fit(&span.name, columns);
                 painter.text(at, Align2::LEFT_CENTER, text, theme::label(), palette.text);
             }
         }
@@ -122,9 +123,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
         let span = &summary.spans[row as usize];
         let (from, to) = ends(span, axis);
         let length = match axis {
-            Axis::Events => {
-                format!("{} events", vramscope_format::count(span.to.saturating_sub(span.from)))
-            }
+            Axis::Events => plural(span.to.0.saturating_sub(span.from.0), "event"),
             Axis::Time => duration(span.time.1 - span.time.0),
         };
         tooltip::card(app, ui, at, &[(span.name.clone(), true), (length, false)]);
@@ -142,8 +141,4 @@ fn ahead(marks: &[Mark], x: f64) -> usize {
         step *= 2;
     }
     marks[..step.min(marks.len())].partition_point(|mark| mark.from < x)
-}
-
-fn hash(name: &str) -> u32 {
-    vramscope_format::color::number(name).max(1)
 }

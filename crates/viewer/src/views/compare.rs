@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 
 use egui::{Align2, ComboBox, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_engine::{DiffTree, DiffTreeNode, Request, Response};
-use vramscope_format::{bytes, count};
+use vramscope_analysis::Moment;
+use vramscope_engine::{AskDiff, DiffTree, DiffTreeNode};
+use vramscope_format::{elide_place, signed, size};
 
 use crate::app::App;
 use crate::color;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme;
 use crate::views::lower::nothing;
 use crate::views::tree::ROW;
@@ -19,32 +20,33 @@ pub(crate) struct Compare {
     /// Another device; the same one if `None`.
     pub(crate) other: Option<usize>,
     /// The moment before; the start if `None`.
-    before: Option<u32>,
+    before: Option<Moment>,
     toggled: HashSet<Vec<u32>>,
 }
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let Some((of, _)) = app.device() else { return };
     let palette = app.palette();
-    let counter = app.settings.bytes as usize;
-    let other = app.parts.compare.other.filter(|&at| at != app.current).and_then(|at| {
-        let device = app.devices.get(at)?;
+    let other = app.parts.compare.other.filter(|&at| at != app.files.current).and_then(|at| {
+        let device = app.files.devices.get(at)?;
         Some((at, device.source, device.summary.clone()?))
     });
     let before = match &other {
         // Two files at the peak of each, unless a moment was chosen.
-        Some((_, source, summary)) => (*source, app.parts.compare.before.unwrap_or(summary.peaks[counter].1)),
-        None => (of, app.parts.compare.before.unwrap_or(0)),
+        Some((_, source, summary)) => {
+            (*source, app.parts.compare.before.unwrap_or(summary.peak(app.settings.counter).at))
+        }
+        None => (of, app.parts.compare.before.unwrap_or(Moment::START)),
     };
-    let after = (of, app.cursor);
+    let after = (of, app.selection.cursor);
     ui.horizontal(|ui| {
         let label = ui.label(RichText::new("before").color(palette.dim));
         let name = other.as_ref().map_or("this recording".to_owned(), |(at, ..)| app.name_of(*at));
         let mut chosen = app.parts.compare.other;
         let combo = ComboBox::from_id_salt("other").width(150.0).selected_text(name).show_ui(ui, |ui| {
             ui.selectable_value(&mut chosen, None, "this recording");
-            for (at, device) in app.devices.iter().enumerate() {
-                if let Some(summary) = device.summary.as_ref().filter(|_| at != app.current) {
+            for (at, device) in app.files.devices.iter().enumerate() {
+                if let Some(summary) = device.summary.as_ref().filter(|_| at != app.files.current) {
                     ui.selectable_value(&mut chosen, Some(at), format!("{} {}", device.name, summary.file));
                 }
             }
@@ -54,19 +56,20 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
             app.parts.compare.other = chosen;
             app.parts.compare.before = None;
         }
-        ui.label(RichText::new(moment(before.1)).font(theme::mono()));
+        ui.label(RichText::new(before.1.words()).font(theme::mono()));
         if other.is_none() && ui.button("Set to the cursor").clicked() {
-            app.parts.compare.before = Some(app.cursor);
+            app.parts.compare.before = Some(app.selection.cursor);
         }
         ui.label(RichText::new("after").color(palette.dim));
         ui.label(
-            RichText::new(format!("{} {}", app.name_of(app.current), moment(after.1))).font(theme::mono()),
+            RichText::new(format!("{} {}", app.name_of(app.files.current), after.1.words()))
+                .font(theme::mono()),
         );
         ui.checkbox(&mut app.settings.own_frames, "own frames only");
     });
     let own = app.settings.own_frames;
-    let Some(answer) = app.desk.want(Slot::Diff, Request::Diff { before, after, own }) else { return };
-    let Response::Diff(tree) = &*answer.response else { return };
+    let Some(answer) = app.requests.want(Slot::Diff, AskDiff { before, after, own }) else { return };
+    let tree = &*answer.value;
     if tree.nodes.first().is_none_or(|root| root.before == root.after && root.children.is_empty()) {
         nothing(app, ui, body, "Nothing differs.");
         return;
@@ -74,12 +77,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     rows(app, ui, tree);
 }
 
-fn moment(at: u32) -> String {
-    if at == 0 { "at the start".into() } else { format!("after event {}", count(at - 1)) }
-}
-
 fn change(node: &DiffTreeNode) -> i64 {
-    node.after.0 as i64 - node.before.0 as i64
+    signed(node.after.bytes) - signed(node.before.bytes)
 }
 
 fn rows(app: &mut App, ui: &mut Ui, tree: &DiffTree) {
@@ -125,7 +124,7 @@ fn line(app: &App, ui: &mut Ui, tree: &DiffTree, at: u32, depth: usize, is_open:
     }
     let (y, change) = (rect.center().y, change(node));
     let color = if change > 0 { palette.danger } else { palette.fine };
-    let text = if change > 0 { format!("+{}", bytes(change)) } else { bytes(change) };
+    let text = vramscope_format::change(change);
     painter.text(pos2(rect.left() + 92.0, y), Align2::RIGHT_CENTER, text, theme::mono(), color);
     // Grown to the right of the middle, shrunk to the left.
     let (middle, half) = (rect.left() + 160.0, 52.0);
@@ -133,7 +132,7 @@ fn line(app: &App, ui: &mut Ui, tree: &DiffTree, at: u32, depth: usize, is_open:
     let bar = if change > 0 { middle..=middle + long } else { middle - long..=middle };
     painter.vline(middle, rect.y_range(), palette.hairline());
     painter.rect_filled(Rect::from_x_y_ranges(bar, y - 3.0..=y + 3.0), 1.0, color.gamma_multiply(0.8));
-    let amounts = format!("{} → {}", bytes(node.before.0 as i64), bytes(node.after.0 as i64));
+    let amounts = format!("{} → {}", size(node.before.bytes), size(node.after.bytes));
     painter.text(pos2(rect.left() + 372.0, y), Align2::RIGHT_CENTER, amounts, theme::tick(), palette.dim);
     let left = rect.left() + 384.0 + depth as f32 * 14.0;
     let mark = if node.children.is_empty() {
@@ -149,12 +148,8 @@ fn line(app: &App, ui: &mut Ui, tree: &DiffTree, at: u32, depth: usize, is_open:
         2.0,
         color::of_line(label.color, 1),
     );
-    painter.text(
-        pos2(left + 28.0, y),
-        Align2::LEFT_CENTER,
-        super::flame::place(label),
-        theme::mono(),
-        palette.text,
-    );
+    let columns = theme::columns(&painter, &theme::mono(), rect.right() - left - 36.0);
+    let name = elide_place(&label.at.short(), columns);
+    painter.text(pos2(left + 28.0, y), Align2::LEFT_CENTER, name, theme::mono(), palette.text);
     response.clicked()
 }

@@ -1,27 +1,26 @@
 //! The panel of details: all about the selected allocation, to read and to copy. It stays while the pointer moves.
 
 use egui::{Align2, RichText, ScrollArea, Sense, Ui, vec2};
-use vramscope_engine::{Bytes, Details, FrameInfo, Neighbour, Request, Response};
-use vramscope_format::{bytes, count};
+use vramscope_analysis::{Counter, Moment};
+use vramscope_engine::{AskDetails, AskMoment, Details, FrameInfo, Neighbour};
+use vramscope_format::{Units, bytes, clock, count, duration, plural, since, size, stream};
 
 use crate::app::App;
 use crate::color;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme;
-use crate::view::duration;
 use crate::views::ranks::heading;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     ui.set_min_width(ui.available_width());
     let Some((of, _)) = app.device() else { return };
-    let Some(alloc) = app.selected else {
+    let Some(alloc) = app.selection.alloc else {
         moment(app, ui);
         return;
     };
-    let answer = app.desk.want(Slot::Details, Request::Details { of, alloc, at: app.cursor });
+    let answer = app.requests.want(Slot::Details, AskDetails { of, alloc, at: app.selection.cursor });
     let Some(answer) = answer else { return };
-    let Response::Details(details) = &*answer.response else { return };
-    let details = details.clone();
+    let details = answer.value;
     ScrollArea::vertical().id_salt("details").auto_shrink([false, false]).show(ui, |ui| {
         ui.set_width(ui.available_width());
         allocation(app, ui, &details);
@@ -33,44 +32,38 @@ fn moment(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
     let Some((_, summary)) = app.device() else { return };
     heading(app, ui, "AT THE CURSOR");
-    let answer = app.desk.look(Slot::Cursor);
-    let Some(answer) = answer else { return };
-    let Response::Moment(info) = &*answer.response else { return };
-    let info = info.clone();
+    let Some(answer) = app.requests.look::<AskMoment>(Slot::Cursor) else { return };
+    let info = answer.value;
     ui.label(
-        RichText::new(bytes(info.numbers.get(app.settings.bytes))).font(theme::big()).color(palette.text),
+        RichText::new(bytes(info.counters[app.settings.counter])).font(theme::big()).color(palette.text),
     );
     ui.label(
-        RichText::new(format!("{} at event {}", summary.name_of(app.settings.bytes), count(info.at)))
+        RichText::new(format!("{} {}", summary.name_of(app.settings.counter), info.at.words()))
             .color(palette.dim),
     );
     ui.add_space(8.0);
-    for which in Bytes::ALL {
-        let value = info.numbers.get(which);
+    for which in Counter::ALL {
+        let value = info.counters[which];
         if summary.tells(which) {
-            pair(app, ui, which.name(), &bytes(value), &format!("{} B", grouped(value)));
+            pair(app, ui, which.name(), &bytes(value), &Units::Bytes.bytes(value));
         } else {
             pair(app, ui, which.name(), "not in this file", "");
         }
     }
-    pair(app, ui, "live", &format!("{} allocations", count(info.live)), "");
-    pair(app, ui, "event", &info.event, "");
+    pair(app, ui, "live", &plural(info.live, "allocation"), "");
+    if !info.event.is_empty() {
+        pair(app, ui, "event", &info.event, "");
+    }
     if !info.phases.is_empty() {
         pair(app, ui, "phase", &info.phases.join(" › "), "");
     }
     if let (Some(time), Some((origin, _))) = (info.time, summary.time) {
-        pair(
-            app,
-            ui,
-            "time",
-            &format!("+{}", duration(time.saturating_sub(origin))),
-            &vramscope_format::clock(time),
-        );
+        pair(app, ui, "time", &since(time.saturating_sub(origin), 3), &clock(time));
     }
-    if !info.gap.is_empty() && summary.told.reserved {
+    if !info.gap.is_empty() && summary.has.reserved {
         ui.add_space(10.0);
         heading(app, ui, "RESERVED BUT NOT REQUESTED");
-        let total = info.numbers.reserved - info.numbers.requested;
+        let total = info.counters.reserved - info.counters.requested;
         ui.label(RichText::new(bytes(total)).font(theme::strong()).color(palette.text));
         for (name, part) in &info.gap {
             share_bar(ui, name, *part, total.max(1) as u64, &palette);
@@ -78,8 +71,7 @@ fn moment(app: &mut App, ui: &mut Ui) {
     }
     ui.add_space(12.0);
     ui.label(
-        RichText::new("Click an allocation to see its stack, its life and its neighbours.")
-            .color(palette.dim),
+        RichText::new("Click an allocation to see its stack, its life and its neighbors.").color(palette.dim),
     );
 }
 
@@ -93,15 +85,10 @@ fn share_bar(ui: &mut Ui, name: &str, part: u64, whole: u64, palette: &theme::Pa
     painter.text(
         rect.right_center() - vec2(0.0, 2.0),
         Align2::RIGHT_CENTER,
-        bytes(part as i64),
+        size(part),
         theme::mono(),
         palette.text,
     );
-}
-
-/// A number in groups of three, with its sign.
-pub(crate) fn grouped(n: i64) -> String {
-    format!("{}{}", if n < 0 { "-" } else { "" }, count(n.unsigned_abs()))
 }
 
 /// A name, a value that can be copied, and something dim after it.
@@ -136,12 +123,12 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
         ui.painter().rect_filled(
             egui::Rect::from_center_size(rect.center(), vec2(11.0, 11.0)),
             2.0,
-            color::of_line(details.owner.line, details.alloc),
+            color::of_line(details.owner.line, details.owner.alloc.0),
         );
-        ui.label(RichText::new(bytes(details.requested as i64)).font(theme::big()).color(palette.text));
+        ui.label(RichText::new(size(details.owner.requested)).font(theme::big()).color(palette.text));
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             if ui.button("×").on_hover_text("Clear the selection (Esc)").clicked() {
-                app.selected = None;
+                app.selection.alloc = None;
             }
             if ui.button("Copy").on_hover_text("Copy everything here (Ctrl+C)").clicked() {
                 let text = as_text(details);
@@ -159,22 +146,18 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
             .selectable(true),
     );
     ui.add_space(8.0);
-    let told = app.device().map(|(_, summary)| summary.told).unwrap_or_default();
+    let has = app.device().map(|(_, summary)| summary.has).unwrap_or_default();
     let none = "not in this file";
-    let requested = format!("{} B", count(details.requested));
-    pair(app, ui, "requested", if told.requested { &requested } else { none }, "");
-    let over = details.size.saturating_sub(details.requested);
-    let block = if details.estimated {
-        format!("≈ {} B", count(details.size))
-    } else {
-        format!("{} B", count(details.size))
-    };
+    let requested = Units::Bytes.size(details.owner.requested);
+    pair(app, ui, "requested", if has.requested { &requested } else { none }, "");
+    let over = details.size.saturating_sub(details.owner.requested);
+    let block = format!("{}{}", if details.estimated { "≈ " } else { "" }, Units::Bytes.size(details.size));
     pair(
         app,
         ui,
         "block",
         &block,
-        &if over > 0 { format!("{} more than asked", bytes(over as i64)) } else { String::new() },
+        &if over > 0 { format!("{} more than requested", size(over)) } else { String::new() },
     );
     for shape in details.shapes.iter().take(3) {
         pair(app, ui, "shape?", shape, "");
@@ -183,24 +166,22 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
         pair(app, ui, "category", &details.category, "");
     }
     let address = format!("{:#x}", details.addr);
-    pair(app, ui, "address", if told.addresses { &address } else { none }, &segment(details));
-    pair(app, ui, "pool", if told.addresses { &details.pool } else { none }, "");
-    pair(app, ui, "stream", &format!("{:#x}", details.stream), "");
+    pair(app, ui, "address", if has.addresses { &address } else { none }, &segment(details));
+    pair(app, ui, "pool", if has.addresses { &details.pool } else { none }, "");
+    pair(app, ui, "stream", &stream(details.stream), "");
     ui.add_space(8.0);
     life(app, ui, details);
     if details.neighbours.iter().any(Option::is_some) {
         ui.add_space(8.0);
-        heading(app, ui, "BESIDE IT");
+        heading(app, ui, "NEIGHBORS");
         for (name, neighbour) in ["before", "after"].into_iter().zip(&details.neighbours) {
             beside(app, ui, name, neighbour.as_ref());
         }
     }
     ui.add_space(8.0);
-    heading(app, ui, "THE SAME STACK");
-    let (n, sum) = details.same_stack;
-    let (live, live_sum) = details.same_stack_live;
-    pair(app, ui, "in all", &format!("{} × {}", count(n), bytes(sum as i64)), "");
-    pair(app, ui, "live now", &format!("{} × {}", count(live), bytes(live_sum as i64)), "");
+    heading(app, ui, "SAME STACK");
+    pair(app, ui, "in all", &details.same_stack.words(), "");
+    pair(app, ui, "live now", &details.same_stack_live.words(), "");
     if ui.link("Show all of them in the table").clicked() {
         app.show_stack_in_table(details.owner.stack);
     }
@@ -221,44 +202,34 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
 }
 
 fn segment(details: &Details) -> String {
-    details.segment.map_or_else(String::new, |(addr, size)| {
-        format!(
-            "{} into a segment of {}",
-            bytes(details.addr.saturating_sub(addr) as i64),
-            bytes(size as i64)
-        )
+    details.segment.map_or_else(String::new, |(addr, bytes)| {
+        format!("{} into a segment of {}", size(details.addr.saturating_sub(addr)), size(bytes))
     })
 }
 
 fn life(app: &mut App, ui: &mut Ui, details: &Details) {
     heading(app, ui, "LIFE");
     let Some((_, summary)) = app.device() else { return };
-    let end = summary.events;
-    let time = |n: usize| details.times[n].map_or_else(String::new, vramscope_format::clock);
-    let born = if details.opened == 0 {
-        "before the first event".into()
-    } else {
-        format!("event {}", count(details.opened - 1))
-    };
-    pair(app, ui, "born", &born, &time(0));
-    if details.released < details.closed && details.released <= end {
-        pair(app, ui, "let go", &format!("event {}", count(details.released.saturating_sub(1))), &time(1));
+    let (owner, times) = (&details.owner, &details.times);
+    let time = |n: usize| times[n].map_or_else(String::new, clock);
+    let event =
+        |at: Moment| at.event().map_or_else(|| at.words(), |event| format!("event {}", count(event.0)));
+    pair(app, ui, "allocated", &event(owner.opened), &time(0));
+    if let Some(released) = details.released.filter(|_| details.released != owner.closed) {
+        pair(app, ui, "released", &event(released), &time(1));
     }
-    let freed = if details.closed > end {
-        "live at the end".into()
-    } else {
-        format!("event {}", count(details.closed.saturating_sub(1)))
-    };
+    let freed = owner.closed.map_or_else(|| "live at the end".into(), event);
     pair(app, ui, "freed", &freed, &time(2));
-    let lived = details.closed.min(end).saturating_sub(details.opened);
-    let real = match (details.times[0], details.times[2], summary.time) {
-        (Some(from), Some(to), _) => duration(to - from),
-        (Some(from), None, Some((origin, span))) => format!("{} at least", duration(origin + span - from)),
+    let real = match (times[0], times[2], summary.time) {
+        (Some(from), Some(to), _) => duration(to.saturating_sub(from)),
+        (Some(from), None, Some((origin, span))) => {
+            format!("at least {}", duration(origin.saturating_add(span).saturating_sub(from)))
+        }
         _ => String::new(),
     };
-    pair(app, ui, "lived", &format!("{} events", count(lived)), &real);
+    pair(app, ui, "lived", &plural(owner.events(summary.last()), "event"), &real);
     if !details.phases.is_empty() {
-        pair(app, ui, "born in", &details.phases.join(" › "), "");
+        pair(app, ui, "in phase", &details.phases.join(" › "), "");
     }
 }
 
@@ -268,11 +239,11 @@ fn beside(app: &mut App, ui: &mut Ui, name: &str, neighbour: Option<&Neighbour>)
         return;
     };
     ui.horizontal_top(|ui| {
-        pair(app, ui, name, &bytes(neighbour.size as i64), &neighbour.place);
+        pair(app, ui, name, &size(neighbour.size), &neighbour.place);
         if let Some(alloc) = neighbour.alloc {
             ui.with_layout(egui::Layout::right_to_left(egui::Align::Min), |ui| {
                 if ui.link("select").clicked() {
-                    app.selected = Some(alloc);
+                    app.selection.alloc = Some(alloc);
                 }
             });
         }
@@ -283,8 +254,8 @@ fn beside(app: &mut App, ui: &mut Ui, name: &str, neighbour: Option<&Neighbour>)
 fn stack(app: &mut App, ui: &mut Ui, title: &str, frames: &[FrameInfo]) {
     let palette = app.palette();
     heading(app, ui, title);
-    let told = app.device().is_some_and(|(_, summary)| summary.told.stacks);
-    if !told {
+    let has_stacks = app.device().is_some_and(|(_, summary)| summary.has.stacks);
+    if !has_stacks {
         ui.label(RichText::new("Python frames: not in this file").color(palette.dim));
     } else if frames.is_empty() {
         ui.label(RichText::new("No stack was recorded.").color(palette.dim));
@@ -294,7 +265,7 @@ fn stack(app: &mut App, ui: &mut Ui, title: &str, frames: &[FrameInfo]) {
     for run in frames.chunk_by(|a, b| a.internal == b.internal) {
         let internal = run.first().is_some_and(|frame| frame.internal);
         if internal && !unfolded && run.len() > 1 {
-            let text = format!("… {} internal frames", run.len());
+            let text = format!("… {}", plural(run.len(), "internal frame"));
             if ui.link(RichText::new(text).font(theme::mono()).color(palette.dim)).clicked() {
                 ui.data_mut(|data| data.insert_temp(id, true));
             }
@@ -313,8 +284,9 @@ fn frame_line(ui: &mut Ui, frame: &FrameInfo, palette: &theme::Palette) {
     let color = if frame.internal { palette.dim } else { palette.text };
     let mut job = egui::text::LayoutJob::default();
     let format = |color| egui::TextFormat { font_id: theme::mono(), color, ..egui::TextFormat::default() };
-    job.append(&frame.name, 0.0, format(color));
-    let place = if frame.line == 0 { frame.file.clone() } else { format!("{}:{}", frame.file, frame.line) };
+    let at = &frame.at;
+    job.append(&at.name, 0.0, format(color));
+    let place = if at.line == 0 { at.file.clone() } else { format!("{}:{}", at.file, at.line) };
     job.append(
         &format!("\n{place}"),
         0.0,
@@ -327,13 +299,14 @@ fn frame_line(ui: &mut Ui, frame: &FrameInfo, palette: &theme::Palette) {
 
 /// Everything about an allocation as text that can be pasted.
 pub(crate) fn as_text(details: &Details) -> String {
+    let owner = &details.owner;
     let mut lines = vec![
-        format!("{} ({} bytes) at {:#x}", bytes(details.requested as i64), details.requested, details.addr),
+        format!("{} ({} bytes) at {:#x}", size(owner.requested), owner.requested, details.addr),
         details.place.clone(),
-        format!("block of {} bytes, pool {}, stream {:#x}", details.size, details.pool, details.stream),
-        format!("born after {} events, freed after {}", details.opened, details.closed),
+        format!("block of {} bytes, pool {}, stream {}", details.size, details.pool, stream(details.stream)),
+        owner.life(),
         String::new(),
     ];
-    lines.extend(details.frames.iter().map(|frame| format!("{}:{} {}", frame.file, frame.line, frame.name)));
+    lines.extend(details.frames.iter().map(|frame| frame.at.full()));
     lines.join("\n")
 }

@@ -1,17 +1,22 @@
 //! The flame graph: live bytes at the cursor, or bytes times lifetime over what is shown.
 
 use egui::{Align2, Rect, RichText, Sense, Ui, pos2, vec2};
-use vramscope_engine::{Axis, Request, Response, Tree, Weigh};
-use vramscope_format::{bytes, count};
+use vramscope_analysis::Moment;
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::query::Pattern;
+use vramscope_engine::{AskTile, AskTree, Label, Tree, Weigh};
+use vramscope_format::{elide_place, fit_end, plural, share, size};
 
 use crate::app::App;
 use crate::color;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme::{self, Palette, blend};
 use crate::views::lower::{choice, nothing};
 use crate::views::tooltip;
 
 const ROW: f32 = 19.0;
+/// Narrower blocks have no text.
+const LEAST_COLUMNS: usize = 5;
 
 /// What the flame graph keeps.
 #[derive(Default)]
@@ -41,44 +46,42 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         ui.checkbox(&mut app.settings.own_frames, "own frames only");
         ui.add_space(8.0);
         let edit = egui::TextEdit::singleline(&mut app.parts.flame.filter)
-            .hint_text("highlight")
+            .hint_text("highlight: regex")
             .desired_width(120.0);
         ui.add(edit);
-        if !summary.told.stacks {
+        if !summary.has.stacks {
             ui.label(RichText::new("Python frames: not in this file").color(palette.dim));
         }
         breadcrumb(app, ui);
     });
-    let weigh =
-        if app.parts.flame.lifetime { lifetime(app, summary.events) } else { Weigh::Live(app.cursor) };
+    let weigh = if app.parts.flame.lifetime {
+        lifetime(app, summary.last())
+    } else {
+        Weigh::Live(app.selection.cursor)
+    };
     let (inverted, own) = (app.parts.flame.inverted, app.settings.own_frames);
-    let Some(answer) = app.desk.want(Slot::Flame, Request::Tree { of, weigh, inverted, own }) else { return };
-    let Response::Tree(tree) = &*answer.response else { return };
+    let Some(answer) = app.requests.want(Slot::Flame, AskTree { of, weigh, inverted, own }) else { return };
+    let tree = &*answer.value;
     let area = Rect::from_min_max(pos2(body.left(), body.top() + 28.0), body.max);
     if tree.nodes.first().is_none_or(|root| root.bytes == 0) {
-        nothing(app, ui, area, "Nothing lives here.");
+        nothing(app, ui, area, "Nothing is live at the cursor.");
         return;
     }
     graph(app, ui, area, tree, &palette);
 }
 
 /// The stretch that is shown, in moments.
-fn lifetime(app: &App, events: u32) -> Weigh {
-    match app.view.axis {
-        Axis::Events => Weigh::Lifetime(app.view.x.0 as u32, (app.view.x.1.ceil() as u32).min(events)),
+fn lifetime(app: &App, last: Moment) -> Weigh {
+    let view = &app.camera.view;
+    let (from, to) = match view.axis {
+        Axis::Events => (Moment(view.x.0 as u32), Moment(view.x.1.ceil() as u32).min(last)),
         Axis::Time => {
             // The columns of the picture know their moments.
-            let shown = app.desk.look(Slot::Timeline).and_then(|answer| match &*answer.response {
-                Response::Tile(tile) => {
-                    let mut known = tile.shown.iter().copied().filter(|&at| at != u32::MAX);
-                    Some((known.next()?, known.next_back()?))
-                }
-                _ => None,
-            });
-            let (from, to) = shown.unwrap_or((0, events));
-            Weigh::Lifetime(from, to)
+            let tile = app.requests.look::<AskTile>(Slot::Timeline);
+            tile.and_then(|tile| tile.value.moments()).unwrap_or((Moment::START, last))
         }
-    }
+    };
+    Weigh::Lifetime(from, to)
 }
 
 fn breadcrumb(app: &mut App, ui: &mut Ui) {
@@ -106,18 +109,13 @@ fn breadcrumb(app: &mut App, ui: &mut Ui) {
     }
 }
 
-/// What a node is called, by its label.
-pub(crate) fn label(tree: &Tree, node: u32) -> String {
-    let label = tree.nodes.get(node as usize).and_then(|node| tree.labels.get(node.label as usize));
-    label.map_or_else(String::new, place)
+fn label_of(tree: &Tree, node: u32) -> Option<&Label> {
+    tree.labels.get(tree.nodes.get(node as usize)?.label as usize)
 }
 
-pub(crate) fn place(label: &vramscope_engine::Label) -> String {
-    if label.line == 0 {
-        return label.name.clone();
-    }
-    let file = label.file.rsplit(['/', '\\']).next().unwrap_or(&label.file);
-    format!("{} {file}:{}", label.name, label.line)
+/// What a node is called.
+fn name_of(tree: &Tree, node: u32) -> String {
+    label_of(tree, node).map_or_else(String::new, |label| label.at.short())
 }
 
 fn graph(app: &mut App, ui: &mut Ui, area: Rect, tree: &Tree, palette: &Palette) {
@@ -125,7 +123,7 @@ fn graph(app: &mut App, ui: &mut Ui, area: Rect, tree: &Tree, palette: &Palette)
     let mut focus = 0;
     for name in &app.parts.flame.path {
         let Some(node) = tree.nodes.get(focus as usize) else { break };
-        match node.children.iter().find(|&&child| label(tree, child) == *name) {
+        match node.children.iter().find(|&&child| name_of(tree, child) == *name) {
             Some(&child) => focus = child,
             None => break,
         }
@@ -138,7 +136,9 @@ fn graph(app: &mut App, ui: &mut Ui, area: Rect, tree: &Tree, palette: &Palette)
         app.parts.flame.scroll = (app.parts.flame.scroll - turned).clamp(0.0, most);
     }
     let painter = ui.painter_at(area);
-    let filter = app.parts.flame.filter.to_lowercase();
+    let typed = app.parts.flame.filter.trim();
+    let pattern = Pattern::lenient(typed).filter(|_| !typed.is_empty());
+    let is_lifetime = app.parts.flame.lifetime;
     let whole = tree.nodes[focus as usize].bytes.max(1);
     let pointer = response.hover_pos();
     let mut under = None;
@@ -151,10 +151,11 @@ fn graph(app: &mut App, ui: &mut Ui, area: Rect, tree: &Tree, palette: &Palette)
             continue;
         }
         if rect.bottom() > area.top() {
-            let name = label(tree, at);
             let lit = pointer.is_some_and(|at| rect.contains(at));
-            let fits = !filter.is_empty() && name.to_lowercase().contains(&filter);
-            block(&painter, rect, tree, at, &name, lit, filter.is_empty() || fits, palette);
+            let matches = pattern.as_ref().is_none_or(|pattern| {
+                label_of(tree, at).is_some_and(|label| pattern.is_match(&label.at.full()))
+            });
+            block(&painter, rect, tree, at, Look { lit, matches, is_lifetime }, palette);
             if lit {
                 under = Some((at, path.clone()));
             }
@@ -173,15 +174,17 @@ fn graph(app: &mut App, ui: &mut Ui, area: Rect, tree: &Tree, palette: &Palette)
     }
     let Some((at, path)) = under else { return };
     let node = &tree.nodes[at as usize];
-    let label_of = tree.labels.get(node.label as usize);
-    let unit = |n: u64| {
-        if app.parts.flame.lifetime { format!("{} × events", bytes(n as i64)) } else { bytes(n as i64) }
-    };
+    let place = label_of(tree, at).filter(|label| label.at.line > 0);
+    let place =
+        place.map_or_else(String::new, |label| fit_end(&format!("{}:{}", label.at.file, label.at.line), 64));
     let lines = [
-        (label_of.map_or_else(String::new, |label| label.name.clone()), true),
-        (format!("{}   {:.1} %", unit(node.bytes), node.bytes as f64 / whole as f64 * 100.0), true),
-        (format!("{} allocations, {} of its own", count(node.count), unit(node.own)), false),
-        (label_of.map_or_else(String::new, |label| format!("{}:{}", label.file, label.line)), false),
+        (label_of(tree, at).map_or_else(String::new, |label| label.at.name.clone()), true),
+        (format!("{}   {}", amount(node.bytes, is_lifetime), share(node.bytes, whole)), true),
+        (
+            format!("{}, {} of its own", plural(node.count, "allocation"), amount(node.own, is_lifetime)),
+            false,
+        ),
+        (place, false),
     ];
     if let Some(pointer) = pointer {
         tooltip::card(app, ui, pointer, &lines);
@@ -190,43 +193,49 @@ fn graph(app: &mut App, ui: &mut Ui, area: Rect, tree: &Tree, palette: &Palette)
         if at == focus {
             app.parts.flame.path.pop();
         } else {
-            app.parts.flame.path.extend(path.iter().map(|&node| label(tree, node)));
+            app.parts.flame.path.extend(path.iter().map(|&node| name_of(tree, node)));
         }
         app.parts.flame.scroll = 0.0;
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "what a block looks like")]
-fn block(
-    painter: &egui::Painter,
-    rect: Rect,
-    tree: &Tree,
-    at: u32,
-    name: &str,
+/// Bytes, or bytes times the events that they lived.
+fn amount(n: u64, is_lifetime: bool) -> String {
+    if is_lifetime { format!("{} × events", size(n)) } else { size(n) }
+}
+
+/// How a block looks.
+#[derive(Clone, Copy)]
+struct Look {
     lit: bool,
-    fits: bool,
-    palette: &Palette,
-) {
-    let number = tree
-        .nodes
-        .get(at as usize)
-        .and_then(|node| tree.labels.get(node.label as usize))
-        .map_or(0, |l| l.color);
+    matches: bool,
+    is_lifetime: bool,
+}
+
+fn block(painter: &egui::Painter, rect: Rect, tree: &Tree, at: u32, look: Look, palette: &Palette) {
+    let number = label_of(tree, at).map_or_else(Default::default, |label| label.color);
     let mut fill = if at == 0 { palette.raised } else { color::of_line(number, 0) };
-    if !fits {
+    if !look.matches {
         fill = blend(fill, palette.ground, 0.78);
     }
-    if lit {
+    if look.lit {
         fill = blend(fill, if palette.dark { egui::Color32::WHITE } else { egui::Color32::BLACK }, 0.18);
     }
     painter.rect_filled(rect, 1.5, fill);
     if rect.width() > 34.0 {
-        let size = tree.nodes.get(at as usize).map_or(0, |node| node.bytes);
-        let text =
-            if rect.width() > 150.0 { format!("{name}   {}", bytes(size as i64)) } else { name.to_owned() };
+        let (name, font) = (name_of(tree, at), theme::tick());
+        let bytes = tree.nodes.get(at as usize).map_or(0, |node| node.bytes);
+        let columns = theme::columns(painter, &font, rect.width() - 10.0);
+        // A few letters say nothing.
+        if columns < LEAST_COLUMNS {
+            return;
+        }
+        let amount = format!("   {}", amount(bytes, look.is_lifetime));
+        // The amount gives way before the name does.
+        let whole = name.chars().count() + amount.chars().count();
+        let text = if whole <= columns { name + &amount } else { elide_place(&name, columns) };
         let color = if at == 0 { palette.text } else { Palette::on(fill) };
-        let clip = painter.with_clip_rect(rect.shrink2(vec2(4.0, 0.0)).intersect(painter.clip_rect()));
-        clip.text(rect.left_center() + vec2(5.0, 0.0), Align2::LEFT_CENTER, text, theme::tick(), color);
+        painter.text(rect.left_center() + vec2(5.0, 0.0), Align2::LEFT_CENTER, text, font, color);
     }
 }
 

@@ -1,11 +1,13 @@
-//! What is worth knowing, the most serious first, each with what shows it and what to do.
+//! What looks wrong, the most serious first, each with its evidence and what to do.
 
 use egui::{RichText, ScrollArea, Ui};
-use vramscope_engine::{Insight, Request, Response};
-use vramscope_format::bytes;
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::{LEAST_RANKS, Severity};
+use vramscope_engine::{AskInsights, AskRank, Insight};
+use vramscope_format::size;
 
 use crate::app::App;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme;
 
 /// What the comparison of ranks says, and of how many.
@@ -27,20 +29,23 @@ pub(crate) fn all(app: &mut App) -> Vec<Insight> {
     app.parts.across.found.clone().into_iter().chain(found(app)).collect()
 }
 
-/// Compares the ranks once all that are open have been asked.
+/// Compares the ranks once all files are read.
 fn across(app: &mut App) {
-    // The first device of a file is the one that its rank works on.
-    let ranks: Vec<_> = app.devices.iter().map(|device| device.source).filter(|of| of.device == 0).collect();
-    if ranks.len() < 3 || !app.reading.is_empty() || app.parts.across.compared == ranks.len() {
+    // The same devices as everywhere: all, but pinned host memory only where there is nothing else.
+    let summaries: Option<Vec<_>> =
+        app.files.devices.iter().map(|device| Some((device.source, device.summary.clone()?))).collect();
+    let Some(summaries) = summaries.filter(|_| app.files.reading.is_empty() && app.files.are_ranks()) else {
+        return;
+    };
+    let ranks: Vec<_> =
+        summaries.into_iter().filter(|(_, summary)| summary.by_default).map(|(source, _)| source).collect();
+    if ranks.len() < LEAST_RANKS || app.parts.across.compared == ranks.len() {
         return;
     }
-    let answers: Vec<_> = ranks.iter().map(|&of| app.desk.want(Slot::Rank(of), Request::Rank(of))).collect();
-    let digest = |answer: &crate::desk::Answer| match &*answer.response {
-        Response::Rank(digest) => Some((**digest).clone()),
-        _ => None,
-    };
-    if answers.iter().all(Option::is_some) {
-        let digests: Vec<_> = answers.iter().flatten().filter_map(digest).collect();
+    let answers: Vec<_> =
+        ranks.iter().map(|&of| Some(app.requests.want(Slot::Rank(of), AskRank { of })?.value)).collect();
+    if let Some(digests) = answers.into_iter().collect::<Option<Vec<_>>>() {
+        let digests: Vec<_> = digests.iter().map(|digest| (**digest).clone()).collect();
         app.parts.across =
             AcrossRanks { compared: ranks.len(), found: vramscope_engine::rank_insights(&digests) };
     }
@@ -48,11 +53,8 @@ fn across(app: &mut App) {
 
 fn found(app: &mut App) -> Vec<Insight> {
     let Some((of, _)) = app.device() else { return Vec::new() };
-    let answer = app.desk.want(Slot::Insights(of), Request::Insights(of));
-    match answer.as_ref().map(|answer| &*answer.response) {
-        Some(Response::Insights(found)) => found.clone(),
-        _ => Vec::new(),
-    }
+    let answer = app.requests.want(Slot::Insights(of), AskInsights { of });
+    answer.map_or_else(Vec::new, |answer| answer.value.to_vec())
 }
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
@@ -85,9 +87,9 @@ fn list(app: &mut App, ui: &mut Ui, found: &[Insight]) {
 fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
     let palette = app.palette();
     let (mark, color) = match insight.severity {
-        0 => ("●", palette.dim),
-        1 => ("▲", palette.select),
-        _ => ("■", palette.danger),
+        Severity::Low => ("●", palette.dim),
+        Severity::Medium => ("▲", palette.select),
+        Severity::High => ("■", palette.danger),
     };
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(mark).color(color));
@@ -96,14 +98,14 @@ fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
     ui.horizontal(|ui| {
         ui.label(RichText::new(&insight.kind).font(theme::small()).color(palette.dim));
         if insight.bytes != 0 {
-            ui.label(RichText::new(bytes(insight.bytes)).font(theme::mono()).color(palette.dim));
+            ui.label(RichText::new(size(insight.bytes)).font(theme::mono()).color(palette.dim));
         }
         if let Some((from, to)) = insight.when
             && ui.link("show").clicked()
         {
             app.set_cursor(to);
-            if app.settings.axis == vramscope_engine::Axis::Events && to > from {
-                app.show_stretch(f64::from(from), f64::from(to));
+            if app.settings.axis == Axis::Events && to > from {
+                app.show_stretch(f64::from(from.0), f64::from(to.0));
             } else {
                 app.jump(to, None);
             }

@@ -1,10 +1,11 @@
 //! Names written into bands that have room for them.
 
 use egui::{Painter, Pos2, Rect, Vec2, pos2, vec2};
+use vramscope_analysis::Moment;
+use vramscope_engine::color::ColorBy;
 use vramscope_engine::{Owner, Tile};
-use vramscope_format::bytes;
+use vramscope_format::size;
 
-use crate::color::ColorBy;
 use crate::theme::{self, Palette};
 use crate::view::View;
 
@@ -59,10 +60,10 @@ impl Labels {
 }
 
 fn write(painter: &Painter, rect: Rect, owner: &Owner, line: &str, palette: &Palette) {
-    let color = crate::color::of_line(owner.line, owner.alloc);
-    let color = if owner.opened == 0 && palette.dark { palette.text } else { Palette::on(color) };
+    let color = crate::color::of_line(owner.line, owner.alloc.0);
+    let color = if owner.opened == Moment::START && palette.dark { palette.text } else { Palette::on(color) };
     let color = color.gamma_multiply(0.85);
-    let size = bytes(i64::try_from(owner.requested).unwrap_or(i64::MAX));
+    let size = size(owner.requested);
     let inner = painter.with_clip_rect(rect.intersect(painter.clip_rect()).shrink2(vec2(4.0, 0.0)));
     let middle = pos2(rect.left() + 6.0, rect.center().y);
     let two = rect.height() > 34.0;

@@ -1,15 +1,17 @@
 //! Lines and words over the memory timeline: what is held, the capacity, failed allocations, the peak.
 
 use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, pos2, vec2};
-use vramscope_engine::{Axis, Curve, Summary};
-use vramscope_format::bytes as byte_text;
+use vramscope_analysis::picture::Axis;
+use vramscope_engine::{Curve, Summary};
+use vramscope_format::{bytes, size};
 
 use crate::app::App;
 use crate::theme::{self, Palette};
 use crate::views::timeline::steps;
 
 /// Room that the words beside a failed allocation take.
-const OOM_ROOM: f32 = 200.0;
+const OOM_ROOM: f32 = 220.0;
+const PEAK_ROOM: f32 = 260.0;
 
 pub(crate) fn draw(
     painter: &Painter,
@@ -21,7 +23,7 @@ pub(crate) fn draw(
 ) {
     let mut tags = Tags { painter, plot, palette, placed: Vec::new() };
     failures(&mut tags, app, summary);
-    if let Some(curve) = curve.filter(|_| summary.told.reserved) {
+    if let Some(curve) = curve.filter(|_| summary.has.reserved) {
         held_line(&mut tags, app, curve);
     }
     capacity_line(&mut tags, app);
@@ -73,17 +75,18 @@ impl Tags<'_> {
 /// What is held from the driver.
 fn held_line(tags: &mut Tags<'_>, app: &App, curve: &Curve) {
     let plot = tags.plot;
-    let points = steps(&app.view, plot, curve, |numbers| numbers.reserved);
-    let top = points.iter().map(|point| point.y).fold(f32::INFINITY, f32::min);
+    let points = steps(&app.camera.view, plot, curve, |counters| counters.reserved);
     let color = tags.palette.text.gamma_multiply(0.85);
     let last = points.last().copied();
     tags.painter.line(points, Stroke::new(1.0, color));
-    let most = curve.most.iter().flatten().map(|numbers| numbers.reserved).max().unwrap_or_default();
-    let text = format!("reserved {}", byte_text(most));
+    let Some(end) = curve.most.iter().flatten().next_back() else { return };
+    let text = format!("reserved {}", bytes(end.reserved));
     let right = plot.right() - 6.0;
-    if top < plot.top() {
+    // The number is that of the place beside it: the end of the line.
+    let Some(last) = last else { return };
+    if last.y < plot.top() {
         tags.put(pos2(right, plot.top() + 4.0), Align2::RIGHT_TOP, &format!("{text} ↑"), color);
-    } else if let Some(last) = last {
+    } else {
         let above = last.y - 4.0 > plot.top() + 16.0;
         let (y, align) =
             if above { (last.y - 4.0, Align2::RIGHT_BOTTOM) } else { (last.y + 4.0, Align2::RIGHT_TOP) };
@@ -95,8 +98,8 @@ fn held_line(tags: &mut Tags<'_>, app: &App, curve: &Curve) {
 fn capacity_line(tags: &mut Tags<'_>, app: &App) {
     let Some(capacity) = app.capacity() else { return };
     let (plot, color) = (tags.plot, tags.palette.danger);
-    let y = app.view.screen_y(plot, capacity as f64).round() + 0.5;
-    let text = format!("capacity {}", byte_text(capacity as i64));
+    let y = app.camera.view.screen_y(plot, capacity as f64).round() + 0.5;
+    let text = format!("capacity {}", size(capacity));
     if y >= plot.top() {
         let ends = [pos2(plot.left(), y), pos2(plot.right(), y)];
         tags.painter.extend(egui::Shape::dashed_line(&ends, Stroke::new(1.0, color), 6.0, 4.0));
@@ -107,13 +110,13 @@ fn capacity_line(tags: &mut Tags<'_>, app: &App) {
     }
 }
 
-/// Failed allocations: a line, and in the room above the picture what was asked.
+/// Failed allocations: a line, and above the picture the size of the request.
 fn failures(tags: &mut Tags<'_>, app: &App, summary: &Summary) {
     let (plot, color) = (tags.plot, tags.palette.danger);
     let mut last = f32::MIN;
     for oom in &summary.ooms {
-        let x = if app.view.axis == Axis::Time { oom.time as f64 } else { f64::from(oom.at) };
-        let x = app.view.screen_x(plot, x).round() - 0.5;
+        let x = if app.camera.view.axis == Axis::Time { oom.time as f64 } else { f64::from(oom.at.0) };
+        let x = app.camera.view.screen_x(plot, x).round() - 0.5;
         if !(plot.left()..=plot.right()).contains(&x) {
             continue;
         }
@@ -122,7 +125,7 @@ fn failures(tags: &mut Tags<'_>, app: &App, summary: &Summary) {
         // Of many in a row the first says it.
         if x - last > OOM_ROOM {
             last = x;
-            let text = format!("out of memory: {} asked", byte_text(oom.requested as i64));
+            let text = format!("out of memory: {} requested", size(oom.requested));
             let (at, align) = tags.beside(x, OOM_ROOM);
             tags.put(pos2(at, plot.top() + 2.0), align, &text, color);
         }
@@ -131,16 +134,24 @@ fn failures(tags: &mut Tags<'_>, app: &App, summary: &Summary) {
 
 fn peak(tags: &mut Tags<'_>, app: &App, summary: &Summary) {
     let (plot, color) = (tags.plot, tags.palette.text);
-    let counter = app.settings.bytes as usize;
-    let (peak, at) = summary.peaks[counter];
-    let x =
-        if app.view.axis == Axis::Time { summary.peak_times[counter] as f64 } else { f64::from(at) + 0.5 };
-    let flag = app.view.screen(plot, x, peak as f64);
+    let (counter, view) = (app.settings.counter, &app.camera.view);
+    let peak = summary.peak(counter);
+    let x = match view.axis {
+        Axis::Time => summary.peak_time(counter) as f64,
+        Axis::Events => f64::from(peak.at.0) + 0.5,
+    };
+    let flag = view.screen(plot, x, peak.bytes as f64);
     if plot.expand(2.0).contains(flag) {
         tags.painter.circle(flag, 3.0, tags.palette.ground, Stroke::new(1.5, color));
-        let (x, align) = tags.beside(flag.x, 120.0);
+        let (x, align) = tags.beside(flag.x, PEAK_ROOM);
         let y = (flag.y - 15.0).max(plot.top() + 2.0);
-        tags.put(pos2(x, y), align, &format!("peak {}", byte_text(peak)), color);
+        // The picture is higher where pools stand with what they hold and do not use.
+        let idle = if app.settings.pools && !summary.envelopes.is_empty() {
+            " without idle pool memory"
+        } else {
+            ""
+        };
+        tags.put(pos2(x, y), align, &format!("peak {}{idle}", bytes(peak.bytes)), color);
     }
 }
 

@@ -1,10 +1,11 @@
 //! The whole run in a strip; the brush is what is shown below.
 
 use egui::{CursorIcon, Id, Rect, Sense, Shape, Stroke, Ui, pos2};
-use vramscope_engine::{Request, Response, Stretch};
+use vramscope_analysis::picture::Axis;
+use vramscope_engine::{AskCurve, Stretch};
 
 use crate::app::App;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme::blend;
 use crate::view::{Limits, View};
 use crate::views::GUTTER;
@@ -29,19 +30,17 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     let Some((of, summary)) = app.device() else { return };
     let palette = app.palette();
     let strip = Rect::from_min_max(pos2(rect.left() + GUTTER, rect.top()), rect.max);
-    let limits = Limits::new(&summary, app.view.axis, None);
-    let top = summary.peaks.iter().map(|(bytes, _)| *bytes).max().unwrap_or(1).max(1) as f64;
-    let whole = View { axis: app.view.axis, x: (0.0, limits.x), y: (0.0, top * 1.05) };
+    let limits = Limits::new(&summary, app.camera.view.axis, None);
+    let top = summary.highest().max(1) as f64;
+    let whole = View { axis: app.camera.view.axis, x: (0.0, limits.x), y: (0.0, top * 1.05) };
     let width = (strip.width() * ui.pixels_per_point()).round() as u32;
     let stretch = Stretch { axis: whole.axis, x: whole.x, width };
     let painter = ui.painter_at(strip);
     painter.rect_filled(strip, 2.0, blend(palette.ground, palette.panel, 0.6));
-    let answer = app.desk.want(Slot::Minimap, Request::Curve { of, stretch });
-    if let Some(answer) = answer
-        && let Response::Curve(curve) = &*answer.response
-    {
-        let bytes = app.settings.bytes;
-        let line = steps(&whole, strip, curve, |numbers| numbers.get(bytes));
+    let answer = app.requests.want(Slot::Minimap, AskCurve { of, stretch });
+    if let Some(answer) = answer {
+        let (curve, counter) = (&answer.value, app.settings.counter);
+        let line = steps(&whole, strip, curve, |counters| counters[counter]);
         // The area as columns: a polygon of many corners would not be convex.
         let mut mesh = egui::Mesh::default();
         let fill = palette.accent.gamma_multiply(if palette.dark { 0.42 } else { 0.35 });
@@ -50,17 +49,16 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
             mesh.add_colored_rect(Rect::from_min_max(left, pos2(right.x, strip.bottom())), fill);
         }
         painter.add(Shape::mesh(mesh));
-        let held = steps(&whole, strip, curve, |numbers| numbers.reserved);
+        let held = steps(&whole, strip, curve, |counters| counters.reserved);
         painter.line(held, Stroke::new(1.0, palette.dim.gamma_multiply(0.8)));
     }
     for oom in &summary.ooms {
-        let x =
-            if app.view.axis == vramscope_engine::Axis::Time { oom.time as f64 } else { f64::from(oom.at) };
+        let x = if app.camera.view.axis == Axis::Time { oom.time as f64 } else { f64::from(oom.at.0) };
         let x = whole.screen_x(strip, x).round() + 0.5;
         painter.vline(x, strip.y_range(), Stroke::new(1.5, palette.danger));
     }
     let brush = Rect::from_x_y_ranges(
-        whole.screen_x(strip, app.view.x.0)..=whole.screen_x(strip, app.view.x.1),
+        whole.screen_x(strip, app.camera.view.x.0)..=whole.screen_x(strip, app.camera.view.x.1),
         strip.y_range(),
     );
     let veil = palette.ground.gamma_multiply(0.62);
@@ -73,7 +71,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
         Stroke::new(1.0, palette.accent.gamma_multiply(0.9)),
         egui::StrokeKind::Inside,
     );
-    if let Some(x) = app.x_of(app.cursor) {
+    if let Some(x) = app.cursor_x() {
         let x = whole.screen_x(strip, x).round() + 0.5;
         painter.vline(x, strip.y_range(), Stroke::new(1.0, palette.accent));
     }
@@ -95,7 +93,7 @@ fn drag(app: &mut App, ui: &mut Ui, strip: Rect, brush: Rect, whole: &View) {
     }
     let (x, _) = whole.point(strip, at);
     if response.dragged() {
-        let mut view = app.view;
+        let mut view = app.camera.view;
         match app.parts.grip {
             Grip::Left => view.x.0 = x.min(view.x.1 - 1.0),
             Grip::Right => view.x.1 = x.max(view.x.0 + 1.0),
@@ -108,8 +106,8 @@ fn drag(app: &mut App, ui: &mut Ui, strip: Rect, brush: Rect, whole: &View) {
         }
         app.set_view(view);
     } else if response.clicked() {
-        let wide = app.view.x.1 - app.view.x.0;
-        app.glide(View { x: (x - wide / 2.0, x + wide / 2.0), ..app.view });
+        let wide = app.camera.view.x.1 - app.camera.view.x.0;
+        app.glide(View { x: (x - wide / 2.0, x + wide / 2.0), ..app.camera.view });
     }
     if response.double_clicked() {
         app.fit();

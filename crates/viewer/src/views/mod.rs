@@ -5,7 +5,7 @@ mod axes;
 mod compare;
 pub(crate) mod detail;
 mod flame;
-mod hands;
+mod input;
 pub(crate) mod insights;
 mod labels;
 mod lifetimes;
@@ -29,6 +29,7 @@ mod tree;
 
 use egui::{CentralPanel, Frame, Margin, Panel, Rect, Ui};
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::{AllocIdx, Moment};
 
 use crate::app::App;
 
@@ -61,8 +62,7 @@ pub(crate) struct Parts {
     pub(crate) grip: minimap::Grip,
     pub(crate) search: search::Search,
     pub(crate) search_version: u64,
-    /// Lines by the share of the picture that they take, and of which picture.
-    pub(crate) legend: (u64, Vec<(u32, f32)>),
+    pub(crate) legend: ranks::Legend,
     pub(crate) start: start::Start,
     pub(crate) tables: tables::Tables,
     pub(crate) compare: compare::Compare,
@@ -70,15 +70,13 @@ pub(crate) struct Parts {
     pub(crate) tree: tree::CallTree,
     pub(crate) lifetimes: lifetimes::Lifetimes,
     pub(crate) segments: segments::Segments,
-    /// Where the selected allocation lies in memory.
-    pub(crate) selected_addr: Option<u64>,
     pub(crate) help: bool,
     /// What is typed into the palette of commands, while it is open.
     pub(crate) palette: Option<String>,
     /// An allocation to move to when its life is known, and whether to show all of it.
-    pub(crate) reveal: Option<(u32, bool)>,
+    pub(crate) reveal: Option<(AllocIdx, bool)>,
     /// The moment under the pointer in the frame before.
-    pub(crate) last_hover: Option<u32>,
+    pub(crate) last_hover: Option<Moment>,
     pub(crate) across: insights::AcrossRanks,
     /// Where the views are, between the panels.
     pub(crate) centre: Option<Rect>,
@@ -116,8 +114,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             .show(ui, |ui| detail::show(app, ui));
     }
     CentralPanel::default().frame(Frame::new().fill(palette.ground)).show(ui, |ui| centre(app, ui));
-    app.parts.last_hover = app.hover_at;
-    app.parts.selected_addr = selected_addr(app);
+    app.parts.last_hover = app.selection.hover_at;
     app.reveal();
     start::browser(app, ui);
     overlay::show(app, ui);
@@ -144,13 +141,6 @@ fn damage(app: &mut App, ui: &mut Ui) {
     });
 }
 
-/// Where the selection lies in memory, once its details are here.
-fn selected_addr(app: &App) -> Option<u64> {
-    let answer = app.desk.look(crate::desk::Slot::Details)?;
-    let vramscope_engine::Response::Details(details) = &*answer.response else { return None };
-    (app.selected == Some(details.alloc)).then_some(details.addr)
-}
-
 /// The minimap, the annotations, the timeline, and the chosen view below.
 fn centre(app: &mut App, ui: &mut Ui) {
     let all = ui.available_rect_before_wrap();
@@ -171,12 +161,12 @@ fn centre(app: &mut App, ui: &mut Ui) {
         annotations::show(app, ui, strip(top, top + lanes));
         top += lanes + 4.0;
     }
-    match app.beside.filter(|&other| other != app.current && other < app.devices.len()) {
+    match app.files.beside.filter(|&other| other != app.files.current && other < app.files.devices.len()) {
         Some(other) => {
             // In the order of the side bar, so that a click that goes to the other moves nothing.
             let middle = (top + upper.bottom()) / 2.0;
             let halves = [strip(top, middle), strip(middle + 4.0, upper.bottom())];
-            let first = usize::from(other < app.current);
+            let first = usize::from(other < app.files.current);
             timeline::show(app, ui, halves[first]);
             timeline::beside(app, ui, halves[1 - first], other);
         }

@@ -1,10 +1,11 @@
 //! The edge of one allocation in the timeline: thin and light under the pointer, warm for the selection.
 
 use egui::{Color32, Painter, Pos2, Rect, Stroke, pos2};
-use vramscope_engine::{Request, Response, Source, Stretch, Tile};
+use vramscope_analysis::AllocIdx;
+use vramscope_engine::{AskOutline, Source, Stretch, Tile};
 
 use crate::app::App;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme::Palette;
 use crate::view::View;
 use crate::views::timeline::{Shown, Timeline};
@@ -16,10 +17,10 @@ pub(crate) fn hovered(
     shown: &Shown,
     view: &View,
     plot: Rect,
-    alloc: u32,
+    alloc: AllocIdx,
     palette: &Palette,
 ) {
-    let tile = shown.tile();
+    let tile = &shown.tile;
     let stale =
         parts.outline.as_ref().is_none_or(|(version, known, _)| (*version, *known) != (shown.version, alloc));
     if stale {
@@ -75,24 +76,27 @@ fn band(painter: &Painter, columns: impl Iterator<Item = [Pos2; 2]>, stroke: Str
 
 /// The selected allocation, however thin it is.
 pub(crate) fn selected(app: &mut App, painter: &Painter, of: Source, plot: Rect, palette: &Palette) {
-    let Some(alloc) = app.selected else { return };
-    let stretch = Stretch { axis: app.view.axis, x: app.view.x, width: (plot.width() / 2.0).round() as u32 };
-    let (bytes, pools) = (app.settings.bytes, app.settings.pools);
-    let request = Request::Outline { of, bytes, stretch, alloc, pools };
-    let Some(answer) = app.desk.want(Slot::Selected, request) else { return };
-    let (Response::Outline(columns), Request::Outline { alloc: known, stretch, .. }) =
-        (&*answer.response, &answer.request)
-    else {
-        return;
+    let Some(alloc) = app.selection.alloc else { return };
+    let stretch = Stretch {
+        axis: app.camera.view.axis,
+        x: app.camera.view.x,
+        width: (plot.width() / 2.0).round() as u32,
     };
-    if *known != alloc || stretch.axis != app.view.axis {
+    let (counter, pools) = (app.settings.counter, app.settings.pools);
+    let request = AskOutline { of, counter, stretch, alloc, pools };
+    let Some(answer) = app.requests.want(Slot::Selected, request) else { return };
+    let (columns, stretch) = (&answer.value, answer.request.stretch);
+    if answer.request.alloc != alloc || stretch.axis != app.camera.view.axis {
         return;
     }
     let wide = (stretch.x.1 - stretch.x.0) / f64::from(stretch.width.max(1));
     let place = |(column, edges): (usize, &Option<(u64, u64)>)| {
         let (low, high) = (*edges)?;
         let x = stretch.x.0 + column as f64 * wide;
-        Some([app.view.screen(plot, x, low as f64), app.view.screen(plot, x + wide, high as f64)])
+        Some([
+            app.camera.view.screen(plot, x, low as f64),
+            app.camera.view.screen(plot, x + wide, high as f64),
+        ])
     };
     let bands: Vec<_> = columns.iter().enumerate().filter_map(place).collect();
     for [low, high] in &bands {

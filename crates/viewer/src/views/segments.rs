@@ -1,23 +1,24 @@
 //! The segment timeline: addresses over time, a row per stretch of addresses that was ever held.
 
 use egui::{Align2, Id, Rect, Sense, Ui, pos2};
-use vramscope_engine::{Request, Stretch, Summary};
-use vramscope_format::bytes;
+use vramscope_engine::color::ColorBy;
+use vramscope_engine::{AskLanes, Stretch, Summary};
+use vramscope_format::size;
 
 use crate::app::App;
-use crate::desk::Slot;
 use crate::picture::Painted;
+use crate::requests::Slot;
 use crate::theme;
 use crate::view::View;
-use crate::views::hands::wheel;
+use crate::views::input::wheel;
 use crate::views::lower::{not_in_file, nothing};
 use crate::views::timeline::{Shown, snapped};
 use crate::views::{GUTTER, tooltip};
 
-/// A row is so high at the least and at the most.
+/// The least and the greatest height of a row.
 const LEAST: f32 = 14.0;
 const MOST: f32 = 120.0;
-/// The row of the selection is so many times as high.
+/// How many times as high the row of the selection is.
 const GROWN: f32 = 4.0;
 
 /// What the segment timeline keeps.
@@ -62,17 +63,17 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let palette = app.palette();
     let plot =
         snapped(Rect::from_min_max(pos2(body.left() + GUTTER, body.top()), body.max), ui.pixels_per_point());
-    if !summary.told.addresses {
-        return not_in_file(app, ui, body, "Addresses", "Segments and holes are told by a snapshot.");
+    if !summary.has.addresses {
+        return not_in_file(app, ui, body, "Addresses", "Record a snapshot to see segments and holes.");
     }
     if summary.lanes.is_empty() || plot.height() < 10.0 {
-        nothing(app, ui, body, "No memory was taken from the driver in this recording.");
+        nothing(app, ui, body, "No segment was allocated in this recording.");
         return;
     }
     let response = ui.interact(plot, Id::unique("segments"), Sense::click_and_drag());
-    let rows = layout(&summary, app.parts.selected_addr, plot.height());
+    let rows = layout(&summary, app.selected_details().map(|details| details.addr), plot.height());
     let deep = rows.last().map_or(0.0, |(_, top, high)| top + high);
-    hands(app, ui, plot, &response, deep);
+    scroll_and_zoom(app, ui, plot, &response, deep);
     let scroll = app.parts.segments.scroll;
     let scale = ui.pixels_per_point();
     let height = (plot.height() * scale).round() as u32;
@@ -84,11 +85,13 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
             lanes.push((lane, height - (to * scale).round() as u32, (high * scale).round() as u32));
         }
     }
-    let stretch =
-        Stretch { axis: app.view.axis, x: app.view.x, width: (plot.width() * scale).round() as u32 };
-    let bytes_of = app.settings.bytes;
-    let categories = app.settings.color == crate::color::ColorBy::Category;
-    let request = Request::Lanes { of, bytes: bytes_of, stretch, lanes, height, categories };
+    let stretch = Stretch {
+        axis: app.camera.view.axis,
+        x: app.camera.view.x,
+        width: (plot.width() * scale).round() as u32,
+    };
+    let (counter, categories) = (app.settings.counter, app.settings.color == ColorBy::Category);
+    let request = AskLanes { of, counter, stretch, lanes: lanes.clone(), height, categories };
     let painter = ui.painter_at(body);
     let inside = painter.with_clip_rect(plot);
     for &(lane, top, high) in &rows {
@@ -100,36 +103,33 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         inside.rect_filled(row, 0.0, theme::blend(palette.ground, palette.panel, 0.5));
         let lane = &summary.lanes[lane as usize];
         let at = pos2(plot.left() - 8.0, row.center().y);
-        painter.text(at, Align2::RIGHT_CENTER, bytes(lane.size as i64), theme::tick(), palette.dim);
+        painter.text(at, Align2::RIGHT_CENTER, size(lane.size), theme::tick(), palette.dim);
     }
     let search = super::search::found(app);
-    let (view, colors) = (app.view, app.colors_version);
-    let Some(shown) = app.desk.want(Slot::Lanes, request.clone()).and_then(|answer| {
-        let same = matches!((&answer.request, &request), (Request::Lanes { of: a, lanes: x, .. }, Request::Lanes { of: b, lanes: y, .. }) if a == b && x == y);
-        Shown::new(answer).filter(|_| same)
-    }) else {
-        return;
-    };
-    let coloring = app.coloring(search.as_deref(), summary.events);
-    app.parts.segments.painted.update(ui.ctx(), "lanes", shown.tile(), shown.version, colors, &coloring);
-    let tile = shown.tile();
+    let (view, colors) = (app.camera.view, app.colors_version);
+    let answer = app.requests.want(Slot::Lanes, request);
+    let same = answer.filter(|answer| answer.request.of == of && answer.request.lanes == lanes);
+    let Some(shown) = same.map(Shown::new) else { return };
+    let coloring = app.coloring(search.as_ref().map(|found| found.stacks.as_slice()), summary.last());
+    app.parts.segments.painted.update(ui.ctx(), "lanes", &shown.tile, shown.version, colors, &coloring);
+    let tile = &shown.tile;
     let rect = Rect::from_x_y_ranges(
         view.screen_x(plot, tile.stretch.x.0)..=view.screen_x(plot, tile.stretch.x.1),
         plot.y_range(),
     );
     app.parts.segments.painted.draw(&inside, rect);
-    if let Some(x) = app.x_of(app.cursor) {
+    if let Some(x) = app.cursor_x() {
         let x = view.screen_x(plot, x).round() + 0.5;
         inside.vline(x, plot.y_range(), egui::Stroke::new(1.0, palette.accent));
     }
     hover(app, ui, &inside, &shown, &View { y: tile.y, ..view }, plot, &response);
 }
 
-fn hands(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::Response, deep: f32) {
+fn scroll_and_zoom(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::Response, deep: f32) {
     let most = (deep - plot.height()).max(0.0);
     if response.dragged() {
         let moved = response.drag_delta();
-        app.set_view(app.view.moved(f64::from(-moved.x / plot.width()), 0.0));
+        app.set_view(app.camera.view.moved(f64::from(-moved.x / plot.width()), 0.0));
         app.parts.segments.scroll -= moved.y;
     }
     if response.contains_pointer() {
@@ -137,9 +137,9 @@ fn hands(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::Response, deep
         let (alt, turned) =
             ui.input(|input| (input.modifiers.alt || input.modifiers.command, input.smooth_scroll_delta().y));
         if alt || most == 0.0 {
-            let y = app.view.y;
+            let y = app.camera.view.y;
             wheel(app, ui, plot);
-            app.set_view(View { y, ..app.view });
+            app.set_view(View { y, ..app.camera.view });
         } else {
             app.parts.segments.scroll -= turned;
         }
@@ -157,14 +157,12 @@ fn hover(
     response: &egui::Response,
 ) {
     let palette = app.palette();
-    let tile = shown.tile();
+    let tile = &shown.tile;
     // The selection, wherever it lies.
-    if let Some(alloc) = app.selected {
-        let own: Vec<bool> =
-            [false, false].into_iter().chain(tile.owners.iter().map(|owner| owner.alloc == alloc)).collect();
+    if let Some(alloc) = app.selection.alloc {
         let mut edges: Option<Rect> = None;
         for (x, column) in tile.cells.chunks(tile.height.max(1) as usize).enumerate() {
-            let is_own = |cell: &u32| own.get(*cell as usize).copied().unwrap_or_default();
+            let is_own = |cell: &u32| tile.owner_of(*cell).is_some_and(|owner| owner.alloc == alloc);
             if let (Some(low), Some(high)) = (column.iter().position(is_own), column.iter().rposition(is_own))
             {
                 let part =
@@ -186,7 +184,7 @@ fn hover(
     }
     let Some(at) = response.hover_pos().filter(|at| plot.contains(*at)) else { return };
     let Some((column, row)) = shown.pixel(view, plot, at) else { return };
-    app.hover_at = tile.shown.get(column).copied().filter(|&moment| moment != u32::MAX);
+    app.selection.hover_at = tile.shown.get(column).copied().flatten();
     painter.vline(
         at.x.round() + 0.5,
         plot.y_range(),
@@ -194,12 +192,12 @@ fn hover(
     );
     let owner = tile.owner(column, row).copied();
     if let Some(owner) = &owner {
-        app.hovered = Some(owner.alloc);
+        app.selection.hovered = Some(owner.alloc);
         tooltip::show(app, ui, at, owner, tile.line(owner.line));
     }
     if response.clicked() {
-        app.selected = owner.map(|owner| owner.alloc);
-        if let Some(moment) = app.hover_at {
+        app.selection.alloc = owner.map(|owner| owner.alloc);
+        if let Some(moment) = app.selection.hover_at {
             app.set_cursor(moment);
         }
     }

@@ -1,8 +1,8 @@
-//! The allocator's settings, and how far the file can be trusted.
+//! The allocator's settings, and how complete the recording is.
 
 use egui::{RichText, ScrollArea, Ui, vec2};
 use vramscope_engine::Summary;
-use vramscope_format::{bytes, count};
+use vramscope_format::{count, size};
 
 use crate::app::App;
 use crate::theme;
@@ -20,7 +20,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             part(ui, room * 0.42, |ui| {
                 heading(app, ui, "ALLOCATOR SETTINGS");
                 if summary.settings.is_empty() {
-                    let text = if summary.told.addresses {
+                    let text = if summary.has.addresses {
                         "PyTorch before 2.3 writes none"
                     } else {
                         "a profile has none"
@@ -34,7 +34,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     });
 }
 
-/// A column so wide.
+/// A column of a width.
 fn part(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     let layout = egui::Layout::top_down(egui::Align::Min);
     ui.allocate_ui_with_layout(vec2(width, ui.available_height()), layout, |ui| {
@@ -47,10 +47,9 @@ fn verdict(app: &App, ui: &mut Ui, summary: &Summary) {
     let palette = app.palette();
     heading(app, ui, "VERDICT");
     let color = if summary.exact { palette.fine } else { palette.select };
-    ui.label(RichText::new(&summary.verdict).font(theme::big()).color(color));
-    if summary.exact {
-        ui.label("The history is complete: every number is PyTorch's own, to the byte.");
-    }
+    ui.label(RichText::new(&summary.status).font(theme::big()).color(color));
+    ui.add(egui::Label::new(&summary.verdict).wrap().selectable(true));
+    ui.add_space(2.0);
     for note in summary.damage.iter().chain(&summary.notes).chain(&summary.warnings) {
         ui.add(egui::Label::new(note).wrap().selectable(true));
         ui.add_space(2.0);
@@ -60,15 +59,15 @@ fn verdict(app: &App, ui: &mut Ui, summary: &Summary) {
 fn file(app: &mut App, ui: &mut Ui, summary: &Summary) {
     let dim = app.palette().dim;
     heading(app, ui, "FILE");
-    let told = |told: bool, text: String| if told { text } else { "not in this file".to_owned() };
+    let known = |is_there: bool, text: String| if is_there { text } else { "not in this file".to_owned() };
     let rows = [
         ("path", summary.file.clone()),
         ("device", summary.device.clone()),
-        ("size", bytes(summary.file_bytes as i64)),
+        ("size", size(summary.file_bytes)),
         ("format", summary.format.clone()),
         ("events", count(summary.events)),
         ("allocations", count(summary.allocations)),
-        ("segments ever", told(summary.told.addresses, count(summary.lanes.len() as u64))),
+        ("segments ever", known(summary.has.addresses, count(summary.lanes.len() as u64))),
         ("annotations", count(summary.spans.len() as u64)),
         ("failed allocations", count(summary.ooms.len() as u64)),
     ];
@@ -90,7 +89,7 @@ fn capacity(app: &mut App, ui: &mut Ui) {
             (Err(_), _) if !typed.is_empty() => {
                 ui.label(RichText::new("a size like 80GiB, or a name like H100").color(palette.select))
             }
-            (_, Some(capacity)) => ui.label(RichText::new(bytes(capacity as i64)).font(theme::mono())),
+            (_, Some(capacity)) => ui.label(RichText::new(size(capacity)).font(theme::mono())),
             (_, None) => ui.label(RichText::new("not in this file").color(palette.dim)),
         };
     });

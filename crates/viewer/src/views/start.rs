@@ -1,7 +1,6 @@
 //! The start screen: one drop target, what was open before, the demo, and how to record a snapshot.
 
 use egui::{Align, Layout, RichText, Sense, Ui, vec2};
-use vramscope_format::bytes;
 
 use crate::app::App;
 use crate::theme;
@@ -28,12 +27,12 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
                     .font(theme::big()),
             );
             ui.add_space(16.0);
-            if app.reading.is_empty() {
+            if app.files.reading.is_empty() {
                 target(app, ui);
             } else {
                 progress(app, ui);
             }
-            for (name, message) in app.failed.clone() {
+            for (name, message) in app.files.failed.clone() {
                 ui.add_space(8.0);
                 ui.label(RichText::new(name).font(theme::strong()).color(palette.danger));
                 ui.add(egui::Label::new(RichText::new(message).color(palette.text)).wrap().selectable(true));
@@ -81,23 +80,23 @@ fn target(app: &mut App, ui: &mut Ui) {
 /// Files on their way, with what is read of each.
 pub(crate) fn progress(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
-    for reading in &app.reading {
-        let share = reading.done as f32 / reading.total.max(1) as f32;
+    for reading in &app.files.reading {
+        let share = reading.share();
         ui.horizontal(|ui| {
             ui.label(RichText::new(&reading.name).font(theme::mono()));
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                let text = format!("{} of {}", bytes(reading.done as i64), bytes(reading.total as i64));
+                let text = reading.progress();
                 ui.label(RichText::new(text).font(theme::mono()).color(palette.dim));
             });
         });
         let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 4.0), Sense::hover());
         ui.painter().rect_filled(rect, 2.0, palette.line);
-        let done = egui::Rect::from_min_size(rect.min, vec2(rect.width() * share.min(1.0), 4.0));
+        let done = egui::Rect::from_min_size(rect.min, vec2(rect.width() * share, 4.0));
         ui.painter().rect_filled(done, 2.0, palette.accent);
         ui.add_space(4.0);
     }
     if ui.button("Cancel").clicked() {
-        app.desk.host.cancel();
+        app.requests.host.cancel();
     }
 }
 
@@ -106,22 +105,22 @@ fn open_list(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
     ui.horizontal(|ui| {
         if ui.button("Open the demo").clicked() {
-            app.desk.host.open_demo();
+            app.requests.host.open_demo();
         }
-        if ui.button("Browse…").clicked() && !app.desk.host.pick(false) {
+        if ui.button("Browse…").clicked() && !app.requests.host.pick(false) {
             app.parts.start.open = true;
         }
         if cfg!(target_arch = "wasm32") && ui.button("Open a folder…").clicked() {
-            app.desk.host.pick(true);
+            app.requests.host.pick(true);
         }
     });
-    let recent = app.desk.host.recent();
+    let recent = app.requests.host.recent();
     if !recent.is_empty() {
         ui.add_space(12.0);
         ui.label(RichText::new("RECENT").font(theme::small()).color(palette.dim));
         for path in recent.into_iter().take(8) {
             if ui.link(RichText::new(&path).font(theme::mono())).clicked() {
-                app.desk.host.open(vec![path]);
+                app.requests.host.open(vec![path]);
             }
         }
     }
@@ -132,7 +131,7 @@ pub(crate) fn browser(app: &mut App, ui: &Ui) {
     if !app.parts.start.open {
         return;
     }
-    let Some((folder, entries)) = app.desk.host.list(&app.parts.start.folder) else { return };
+    let Some((folder, entries)) = app.requests.host.list(&app.parts.start.folder) else { return };
     let palette = app.palette();
     let mut open = true;
     egui::Window::new("Open").open(&mut open).default_size([520.0, 420.0]).collapsible(false).show(
@@ -147,7 +146,7 @@ pub(crate) fn browser(app: &mut App, ui: &Ui) {
                     app.parts.start.folder = typed;
                 }
                 if ui.button("Open folder").clicked() {
-                    app.desk.host.open(vec![folder.clone()]);
+                    app.requests.host.open(vec![folder.clone()]);
                     app.parts.start.open = false;
                 }
             });
@@ -168,7 +167,7 @@ pub(crate) fn browser(app: &mut App, ui: &Ui) {
                         if is_folder {
                             app.parts.start.folder = path;
                         } else {
-                            app.desk.host.open(vec![path]);
+                            app.requests.host.open(vec![path]);
                             app.parts.start.open = false;
                         }
                     }

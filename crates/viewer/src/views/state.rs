@@ -1,11 +1,12 @@
 //! The allocator's state at the cursor: every segment to scale, its blocks, what rounding wastes, the holes.
 
 use egui::{Align2, Painter, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_engine::{MapBlock, MapRange, MemoryMap, Request, Response};
-use vramscope_format::{bytes, count};
+use vramscope_engine::color::Coloring;
+use vramscope_engine::{AskState, MapBlock, MapRange, MemoryMap};
+use vramscope_format::{bytes, plural, share, size, stream};
 
 use crate::app::App;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme::{self, blend};
 use crate::views::lower::not_in_file;
 use crate::views::tooltip;
@@ -15,40 +16,32 @@ const NAME: f32 = 190.0;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let Some((of, summary)) = app.device() else { return };
-    if !summary.told.addresses {
-        return not_in_file(app, ui, body, "Addresses", "The map of memory is told by a snapshot.");
+    if !summary.has.addresses {
+        return not_in_file(app, ui, body, "Addresses", "Record a snapshot to see the map of memory.");
     }
     let palette = app.palette();
-    let answer = app.desk.want(Slot::State, Request::State { of, at: app.cursor });
+    let answer = app.requests.want(Slot::State, AskState { of, at: app.selection.cursor });
     ui.horizontal(|ui| {
         if ui.button("◂").on_hover_text("One event back (,)").clicked() {
-            app.jump(app.cursor.saturating_sub(1), None);
+            app.step(-1);
         }
-        if ui.button("▸").on_hover_text("One event on (.)").clicked() {
-            app.jump((app.cursor + 1).min(summary.events), None);
+        if ui.button("▸").on_hover_text("One event forward (.)").clicked() {
+            app.step(1);
         }
-        let at = if app.cursor == 0 {
-            "start".to_owned()
-        } else {
-            format!("after event {}", count(app.cursor - 1))
-        };
-        ui.label(RichText::new(at).font(theme::mono()));
-        if let Some(answer) = &answer
-            && let Response::State(map) = &*answer.response
-        {
-            let n = &map.numbers;
+        ui.label(RichText::new(app.selection.cursor.words()).font(theme::mono()));
+        if let Some(map) = answer.as_ref().map(|answer| &answer.value) {
             let text = format!(
-                "{} segments, {} reserved, {} active, largest hole {}",
-                map.ranges.len(),
-                bytes(n.reserved),
-                bytes(n.active),
-                bytes(map.largest_hole as i64)
+                "{}, {} reserved, {} active, largest hole {}",
+                plural(map.ranges.len(), "segment"),
+                bytes(map.counters.reserved),
+                bytes(map.counters.active),
+                size(map.largest_hole)
             );
             ui.label(RichText::new(text).color(palette.dim));
         }
     });
     let Some(answer) = answer else { return };
-    let Response::State(map) = &*answer.response else { return };
+    let map = &*answer.value;
     segments(app, ui, map, body.width());
 }
 
@@ -72,12 +65,9 @@ fn segment(app: &mut App, ui: &mut Ui, range: &MapRange, largest: u64, room: f32
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
     let painter = ui.painter_at(rect);
     let used: u64 = range.blocks.iter().fold(0, |sum, block| sum.saturating_add(block.size));
-    let name = format!("{} {}", bytes(range.size as i64), if range.expandable { "expandable" } else { "" });
+    let name = format!("{} {}", size(range.size), if range.expandable { "expandable" } else { "" });
     painter.text(rect.left_center(), Align2::LEFT_CENTER, name, theme::tick(), palette.text);
-    let free = format!(
-        "{:.0} % free",
-        (range.size - used.min(range.size)) as f64 / range.size.max(1) as f64 * 100.0
-    );
+    let free = format!("{} free", share(range.size.saturating_sub(used), range.size));
     painter.text(
         pos2(rect.left() + NAME - 10.0, rect.center().y),
         Align2::RIGHT_CENTER,
@@ -94,7 +84,7 @@ fn segment(app: &mut App, ui: &mut Ui, range: &MapRange, largest: u64, room: f32
         bar.left() + ((addr.saturating_sub(range.addr)) as f64 / range.size.max(1) as f64) as f32 * wide
     };
     let Some((_, summary)) = app.device() else { return };
-    let coloring = app.coloring(None, summary.events);
+    let coloring = app.coloring(None, summary.last());
     let mut last = f32::MIN;
     for block in &range.blocks {
         let (left, right) = (x(block.addr), x(block.addr.saturating_add(block.size)));
@@ -121,24 +111,17 @@ fn segment(app: &mut App, ui: &mut Ui, range: &MapRange, largest: u64, room: f32
         .filter(|b| addr < b.addr.saturating_add(b.size));
     match block {
         Some(block) => {
-            app.hovered = Some(block.owner.alloc);
+            app.selection.hovered = Some(block.owner.alloc);
             let waste = block.size.saturating_sub(block.owner.requested);
             let lines = [
-                (bytes(block.owner.requested as i64), true),
+                (size(block.owner.requested), true),
                 (format!("{:#x}", block.addr), true),
-                (
-                    format!(
-                        "block of {}, {} beyond the request",
-                        bytes(block.size as i64),
-                        bytes(waste as i64)
-                    ),
-                    false,
-                ),
+                (format!("block of {}, {} more than requested", size(block.size), size(waste)), false),
                 (if block.owner.awaiting { "awaiting free".into() } else { String::new() }, false),
             ];
             tooltip::card(app, ui, at, &lines);
             if response.clicked() {
-                app.selected = Some(block.owner.alloc);
+                app.selection.alloc = Some(block.owner.alloc);
             }
         }
         None => {
@@ -148,22 +131,16 @@ fn segment(app: &mut App, ui: &mut Ui, range: &MapRange, largest: u64, room: f32
                 .map_or(range.addr, |b| b.addr + b.size);
             let next = range.blocks.get(after).map_or(range.addr + range.size, |block| block.addr);
             let lines = [
-                (format!("hole of {}", bytes(next.saturating_sub(before) as i64)), true),
-                (format!("pool {}, stream {:#x}", range.pool, range.stream), false),
+                (format!("hole of {}", size(next.saturating_sub(before))), true),
+                (format!("pool {}, stream {}", range.pool, stream(range.stream)), false),
             ];
             tooltip::card(app, ui, at, &lines);
         }
     }
 }
 
-/// A block: what was asked for in its color, what rounding adds darker, stripes while it awaits its free.
-fn draw_block(
-    app: &App,
-    painter: &Painter,
-    block: &MapBlock,
-    rect: Rect,
-    coloring: &crate::color::Coloring<'_>,
-) {
+/// A block: requested bytes in its color, what rounding adds darker, stripes while it awaits its free.
+fn draw_block(app: &App, painter: &Painter, block: &MapBlock, rect: Rect, coloring: &Coloring<'_>) {
     let palette = app.palette();
     let color = crate::color::rgb(coloring.of(&block.owner));
     painter.rect_filled(
@@ -184,7 +161,7 @@ fn draw_block(
             egui::Stroke::new(1.0, palette.ground.gamma_multiply(0.7)),
         );
     }
-    if app.selected == Some(block.owner.alloc) {
+    if app.selection.alloc == Some(block.owner.alloc) {
         painter.rect_stroke(rect, 0.0, egui::Stroke::new(1.5, palette.select), egui::StrokeKind::Inside);
     }
 }

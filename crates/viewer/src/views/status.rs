@@ -1,28 +1,26 @@
-//! The line at the bottom: what is under the pointer, and what hands can do.
+//! The line at the bottom: what is under the pointer, and what the mouse does.
 
 use egui::{Align, Layout, RichText, Ui};
-use vramscope_engine::{Bytes, MomentInfo, Request, Response, Summary};
-use vramscope_format::{bytes, count};
+use vramscope_analysis::Counter;
+use vramscope_engine::{AskMoment, MomentInfo, Summary};
+use vramscope_format::{bytes, clock, since};
 
 use crate::app::App;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme;
-use crate::view::duration;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let Some((of, summary)) = app.device() else { return };
     let palette = app.palette();
-    app.desk.want(Slot::Cursor, Request::Moment { of, at: app.cursor, whole: true });
+    app.requests.want(Slot::Cursor, AskMoment { of, at: app.selection.cursor, whole: true });
     // The pointer's moment of the frame before: this bar is laid out before the pictures.
-    let at = app.parts.last_hover.unwrap_or(app.cursor);
+    let at = app.parts.last_hover.unwrap_or(app.selection.cursor);
     let slot = if app.parts.last_hover.is_some() { Slot::Hover } else { Slot::Cursor };
-    let answer = app.desk.want(slot, Request::Moment { of, at, whole: slot == Slot::Cursor });
+    let answer = app.requests.want(slot, AskMoment { of, at, whole: slot == Slot::Cursor });
     ui.horizontal_centered(|ui| {
         ui.spacing_mut().item_spacing.x = 14.0;
-        if let Some(answer) = answer
-            && let Response::Moment(info) = &*answer.response
-        {
-            numbers(app, ui, info, &summary);
+        if let Some(answer) = answer {
+            numbers(app, ui, &answer.value, &summary);
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let message = app.message.clone().filter(|(_, until)| *until > app.now).map(|(text, _)| text);
@@ -40,21 +38,18 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
 
 fn numbers(app: &App, ui: &mut Ui, info: &MomentInfo, summary: &Summary) {
     let palette = app.palette();
-    let mut place = match info.at {
-        0 => "start".to_owned(),
-        at => format!("event {}", count(at - 1)),
-    };
+    let mut place = info.at.words();
     if let (Some(time), Some(origin)) = (info.time, summary.time.map(|(origin, _)| origin)) {
-        place += &format!("  {}  +{}", vramscope_format::clock(time), duration(time.saturating_sub(origin)));
+        place += &format!("  {}  {}", clock(time), since(time.saturating_sub(origin), 3));
     }
     let part = |ui: &mut Ui, text: String, color| {
         ui.label(RichText::new(text).font(theme::mono()).color(color));
     };
     part(ui, place, palette.text);
-    let n = &info.numbers;
-    let name = summary.name_of(Bytes::Requested);
+    let n = &info.counters;
+    let name = summary.name_of(Counter::Requested);
     part(ui, format!("{name} {}", bytes(n.requested)), palette.text);
-    if summary.told.reserved {
+    if summary.has.reserved {
         part(ui, format!("reserved {}", bytes(n.reserved)), palette.dim);
         part(ui, format!("gap {}", bytes(n.reserved - n.requested)), palette.dim);
     } else {

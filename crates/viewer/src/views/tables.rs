@@ -1,14 +1,16 @@
 //! Tables of allocations and stacks: sorted by any column, filtered, a page at a time however many there are.
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_engine::{Filter, Page, Request, Response, Scope, Sort, Source};
-use vramscope_format::{bytes, count};
+use vramscope_analysis::Moment;
+use vramscope_analysis::query::FILTER_GRAMMAR;
+use vramscope_engine::{AskAllocations, AskStacks, AskTile, Listing, Page, Scope, Sort, Source, Which};
+use vramscope_format::{count, duration, elide_place, plural, size};
+use vramscope_snapshot::StackId;
 
 use crate::app::App;
 use crate::color;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme::{self, Palette};
-use crate::view::duration;
 use crate::views::lower::choice;
 use crate::views::tree::ROW;
 
@@ -29,7 +31,7 @@ pub(crate) enum When {
 #[derive(Default)]
 pub(crate) struct Tables {
     /// Only allocations of a stack.
-    pub(crate) stack: Option<u32>,
+    pub(crate) stack: Option<StackId>,
     pub(crate) by_stack: bool,
     pub(crate) when: When,
     text: String,
@@ -44,7 +46,7 @@ struct Column(&'static str, f32, bool, Sort);
 const ALLOCATIONS: [Column; 7] = [
     Column("requested", 0.0, true, Sort::Requested),
     Column("block", 90.0, true, Sort::Size),
-    Column("born at", 180.0, true, Sort::Opened),
+    Column("event", 180.0, true, Sort::Opened),
     Column("lived", 270.0, true, Sort::Lifetime),
     Column("bytes × events", 360.0, true, Sort::Pressure),
     Column("address", 480.0, false, Sort::Addr),
@@ -74,10 +76,11 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         ];
         changed |= choice(ui, &mut tables.when, &whens);
         ui.add_space(8.0);
+        let label = ui.label(RichText::new("filter").color(palette.dim));
         let edit = egui::TextEdit::singleline(&mut tables.text)
-            .hint_text("filter: function, file, 0x…")
-            .desired_width(180.0);
-        changed |= ui.add(edit).changed();
+            .hint_text("size>=20MiB pool=0,1 regex")
+            .desired_width(190.0);
+        changed |= ui.add(edit).labelled_by(label.id).on_hover_text(FILTER_GRAMMAR).changed();
         if tables.stack.is_some() && ui.button("× one stack").on_hover_text("Show all stacks again").clicked()
         {
             tables.stack = None;
@@ -87,39 +90,37 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     if changed {
         app.parts.tables.first = 0;
     }
-    let filter = filter(app, summary.events);
+    let list = listing(app);
     if app.parts.tables.by_stack {
-        stacks(app, ui, of, filter, &palette);
+        stacks(app, ui, of, list, &palette);
     } else {
-        allocations(app, ui, of, filter, &palette);
+        allocations(app, ui, of, list, summary.last(), &palette);
     }
 }
 
-fn filter(app: &App, events: u32) -> Filter {
+fn listing(app: &App) -> Listing {
     let tables = &app.parts.tables;
+    let overlap = |(from, to)| Scope::Overlap(from, to);
     let scope = match tables.when {
         When::All => Scope::All,
-        When::Cursor => Scope::LiveAt(app.cursor),
-        When::Shown => shown_moments(app).map_or(Scope::All, |(from, to)| Scope::Overlap(from, to)),
-        When::Selected => selected_life(app)
-            .map_or(Scope::All, |(from, to)| Scope::Overlap(from, to.min(events.saturating_add(1)))),
+        When::Cursor => Scope::LiveAt(app.selection.cursor),
+        When::Shown => shown_moments(app).map_or(Scope::All, overlap),
+        When::Selected => selected_life(app).map_or(Scope::All, overlap),
     };
-    Filter { scope, text: tables.text.trim().to_owned(), stack: tables.stack }
+    let which = Which { scope, text: tables.text.trim().to_owned(), stack: tables.stack };
+    Listing { which, sort: tables.sort, descending: !tables.ascending, first: tables.first, count: AROUND }
 }
 
 /// The first moment that the timeline shows and the one after the last, once it is sharp.
-pub(crate) fn shown_moments(app: &App) -> Option<(u32, u32)> {
-    let answer = app.desk.look(Slot::Timeline)?;
-    let Response::Tile(tile) = &*answer.response else { return None };
-    let known = || tile.shown.iter().copied().filter(|&at| at != u32::MAX);
-    Some((known().min()?, known().max()?.saturating_add(1)))
+pub(crate) fn shown_moments(app: &App) -> Option<(Moment, Moment)> {
+    let (first, last) = app.requests.look::<AskTile>(Slot::Timeline)?.value.moments()?;
+    Some((first, Moment(last.0.saturating_add(1))))
 }
 
 /// From when to when the selection lives.
-pub(crate) fn selected_life(app: &App) -> Option<(u32, u32)> {
-    let answer = app.desk.look(Slot::Details)?;
-    let Response::Details(details) = &*answer.response else { return None };
-    (app.selected == Some(details.alloc)).then_some((details.opened, details.closed))
+pub(crate) fn selected_life(app: &App) -> Option<(Moment, Moment)> {
+    let owner = app.selected_details()?.owner;
+    Some((owner.opened, owner.closed.unwrap_or(Moment::NEVER)))
 }
 
 /// Names of columns; a click sorts by one.
@@ -156,7 +157,10 @@ fn heading(app: &mut App, ui: &mut Ui, columns: &[Column], palette: &Palette) {
 /// Rows that can be seen, out of a page that is fetched when they leave it.
 fn body<Row>(app: &mut App, ui: &mut Ui, page: &Page<Row>, mut draw: impl FnMut(&mut App, &mut Ui, &Row)) {
     let palette = app.palette();
-    let text = format!("{} rows, {} in all", count(page.total), bytes(page.bytes as i64));
+    let text = page
+        .problem
+        .clone()
+        .unwrap_or_else(|| format!("{}, {}", plural(page.total, "row"), size(page.bytes)));
     ui.spacing_mut().item_spacing.y = 0.0;
     let room = ui.available_height() - 18.0;
     let mut seen = 0..0;
@@ -184,47 +188,42 @@ fn body<Row>(app: &mut App, ui: &mut Ui, page: &Page<Row>, mut draw: impl FnMut(
     ui.label(RichText::new(text).font(theme::small()).color(palette.dim));
 }
 
-fn allocations(app: &mut App, ui: &mut Ui, of: Source, filter: Filter, palette: &Palette) {
+fn allocations(app: &mut App, ui: &mut Ui, of: Source, list: Listing, last: Moment, palette: &Palette) {
     heading(app, ui, &ALLOCATIONS, palette);
-    let tables = &app.parts.tables;
-    let (sort, descending, first) = (tables.sort, !tables.ascending, tables.first);
-    let request = Request::Allocations { of, filter, sort, descending, first, count: AROUND };
-    let Some(answer) = app.desk.want(Slot::Allocations, request) else { return };
-    let Response::Allocations(page) = &*answer.response else { return };
-    let events = app.device().map_or(0, |(_, summary)| summary.events);
-    body(app, ui, page, |app, ui, row| {
+    let Some(answer) = app.requests.want(Slot::Allocations, AskAllocations { of, list }) else { return };
+    body(app, ui, &answer.value, |app, ui, row| {
         let owner = &row.owner;
-        let lived = owner.closed.min(events).saturating_sub(owner.opened);
+        let lived = owner.events(last);
         let cells = [
-            bytes(owner.requested as i64),
-            bytes(row.size as i64),
-            if owner.opened == 0 { "before".into() } else { count(owner.opened - 1) },
-            row.lived_us.map_or_else(|| count(lived), duration),
-            count(owner.requested.saturating_mul(lived.into()) >> 20) + " M",
+            size(owner.requested),
+            size(row.size),
+            owner.opened.event().map_or_else(|| "before".into(), |event| count(event.0)),
+            match (owner.closed, row.lived_us) {
+                (None, _) => "to the end".into(),
+                (Some(_), Some(lived_us)) => duration(lived_us),
+                (Some(_), None) => count(lived),
+            },
+            size(owner.requested.saturating_mul(lived.into())),
             format!("{:#x}", row.addr),
             row.place.clone(),
         ];
-        let color = color::of_line(owner.line, owner.alloc);
-        if cells_of(app, ui, &ALLOCATIONS, &cells, color, app.selected == Some(owner.alloc)) {
+        let color = color::of_line(owner.line, owner.alloc.0);
+        if cells_of(app, ui, &ALLOCATIONS, &cells, color, app.selection.alloc == Some(owner.alloc)) {
             app.select_and_show(owner.alloc);
         }
     });
 }
 
-fn stacks(app: &mut App, ui: &mut Ui, of: Source, filter: Filter, palette: &Palette) {
+fn stacks(app: &mut App, ui: &mut Ui, of: Source, list: Listing, palette: &Palette) {
     heading(app, ui, &STACKS, palette);
-    let tables = &app.parts.tables;
-    let (sort, descending, first) = (tables.sort, !tables.ascending, tables.first);
-    let request = Request::Stacks { of, filter, sort, descending, first, count: AROUND };
-    let Some(answer) = app.desk.want(Slot::Stacks, request) else { return };
-    let Response::Stacks(page) = &*answer.response else { return };
-    body(app, ui, page, |app, ui, row| {
+    let Some(answer) = app.requests.want(Slot::Stacks, AskStacks { of, list }) else { return };
+    body(app, ui, &answer.value, |app, ui, row| {
         let place = if row.operator.is_empty() || row.place.contains(&row.operator) {
             row.place.clone()
         } else {
             format!("{}   in {}", row.place, row.operator)
         };
-        let cells = [bytes(row.bytes as i64), count(row.count), bytes(row.largest_bytes as i64), place];
+        let cells = [size(row.sum.bytes), count(row.sum.count), size(row.largest_bytes), place];
         if cells_of(app, ui, &STACKS, &cells, color::of_line(row.line, 1), false) {
             app.select_and_show(row.largest);
         }
@@ -260,6 +259,11 @@ fn cells_of(
             at.x += 14.0;
         }
         let color = if matches!(*name, "requested" | "line") { palette.text } else { palette.dim };
+        // The last column has the room that is left.
+        let text = match *name {
+            "line" => elide_place(text, theme::columns(&painter, &theme::mono(), rect.right() - at.x)),
+            _ => text.clone(),
+        };
         painter.text(at, align, text, theme::mono(), color);
     }
     response.clicked()

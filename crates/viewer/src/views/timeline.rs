@@ -1,18 +1,24 @@
 //! The memory timeline: stacked allocations, what is held, the capacity, failed allocations, the peak.
 
+use std::sync::Arc;
+
 use egui::{Align2, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
-use vramscope_engine::{Axis, Bytes, Curve, Request, Response, Source, Stretch, Summary, Tile};
-use vramscope_format::bytes as byte_text;
+use vramscope_analysis::picture::Axis;
+use vramscope_analysis::{AllocIdx, Counters};
+use vramscope_engine::color::ColorBy;
+use vramscope_engine::{Ask, AskCurve, AskTile, Curve, Source, Stretch, Summary, Tile};
+use vramscope_format::{bytes, count, duration, plural, since};
 
 use crate::app::App;
-use crate::color::ColorBy;
-use crate::desk::Slot;
 use crate::picture::Painted;
+use crate::requests::{Answer, Slot};
 use crate::theme::Palette;
-use crate::view::{View, duration};
+use crate::view::{View, event_at};
 use crate::views::marks::{self, tag};
-use crate::views::{GUTTER, axes, hands, outline, tooltip};
+use crate::views::{GUTTER, axes, input, outline, tooltip};
 
+/// What hatched memory is.
+pub(crate) const IDLE: &str = "idle in a private pool";
 /// Height of the numbers below.
 const NUMBERS: f32 = 22.0;
 /// How much coarser the first picture after a step is, each way.
@@ -36,7 +42,7 @@ pub(crate) struct Timeline {
     beside: Painted,
     pub(crate) drag: Drag,
     /// The outline of the hovered allocation, with what it was made from.
-    pub(crate) outline: Option<(u64, u32, Vec<[Pos2; 2]>)>,
+    pub(crate) outline: Option<(u64, AllocIdx, Vec<[Pos2; 2]>)>,
     pub(crate) labels: super::labels::Labels,
     /// Where the picture is drawn.
     pub(crate) plot: Rect,
@@ -69,23 +75,23 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     let plot = snapped(plot, ui.pixels_per_point());
     app.parts.timeline.plot = plot;
     let response = ui.interact(plot, Id::unique("timeline"), Sense::click_and_drag());
-    hands::timeline(app, ui, plot, &response);
+    input::timeline(app, ui, plot, &response);
 
     let palette = app.palette();
     let painter = ui.painter_at(Rect::from_min_max(rect.min, rect.max).expand(1.0));
     let inside = painter.with_clip_rect(plot);
-    axes::bytes(&painter, &app.view, plot, &palette);
-    axes::lines(&inside, &app.view, plot, &palette);
-    axes::numbers(&painter, &app.view, plot, &palette);
+    axes::bytes(&painter, &app.camera.view, plot, &palette);
+    axes::lines(&inside, &app.camera.view, plot, &palette);
+    axes::numbers(&painter, &app.camera.view, plot, &palette);
 
     let tile = pictures(app, ui, of, &summary, plot, &inside);
     let curve = curve(app, of, plot, ui.pixels_per_point());
-    marks::draw(&inside, app, &summary, curve.as_ref(), plot, &palette);
+    marks::draw(&inside, app, &summary, curve.as_deref(), plot, &palette);
     if let Some(tile) = &tile {
-        let view = app.view;
+        let view = app.camera.view;
         app.parts.timeline.labels.draw(
             &inside,
-            tile.tile(),
+            &tile.tile,
             tile.version,
             &view,
             plot,
@@ -94,8 +100,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
         );
         hover(app, ui, &inside, tile, plot, &response, &palette);
     }
-    if app.beside.is_some() {
-        named(app, &inside, app.current, plot);
+    if app.files.beside.is_some() {
+        named(app, &inside, app.files.current, plot);
     }
     outline::selected(app, &inside, of, plot, &palette);
     cursor_line(app, &inside, plot, &palette);
@@ -115,34 +121,20 @@ pub(crate) fn snapped(rect: Rect, scale: f32) -> Rect {
     Rect::from_min_max(snap(rect.min), snap(rect.max))
 }
 
-/// A tile that came back, still in its answer.
+/// A tile on the screen.
 pub(crate) struct Shown {
-    response: std::sync::Arc<Response>,
+    pub(crate) tile: Arc<Tile>,
     pub(crate) version: u64,
 }
 
 impl Shown {
-    pub(crate) fn new(answer: crate::desk::Answer) -> Option<Self> {
-        matches!(&*answer.response, Response::Tile(_))
-            .then_some(Self { response: answer.response, version: answer.version })
-    }
-
-    pub(crate) fn tile(&self) -> &Tile {
-        static EMPTY: Tile = Tile {
-            stretch: Stretch { axis: Axis::Events, x: (0.0, 0.0), width: 0 },
-            y: (0.0, 0.0),
-            height: 0,
-            shown: Vec::new(),
-            owners: Vec::new(),
-            lines: Vec::new(),
-            cells: Vec::new(),
-        };
-        if let Response::Tile(tile) = &*self.response { tile } else { &EMPTY }
+    pub(crate) fn new<A: Ask<Answer = Tile>>(answer: Answer<A>) -> Self {
+        Self { tile: answer.value, version: answer.version }
     }
 
     /// Where the tile lies in a view.
     pub(crate) fn rect(&self, view: &View, plot: Rect) -> Rect {
-        let tile = self.tile();
+        let tile = &self.tile;
         Rect::from_min_max(
             view.screen(plot, tile.stretch.x.0, tile.y.1),
             view.screen(plot, tile.stretch.x.1, tile.y.0),
@@ -151,7 +143,7 @@ impl Shown {
 
     /// The column and row under a point.
     pub(crate) fn pixel(&self, view: &View, plot: Rect, at: Pos2) -> Option<(usize, usize)> {
-        let tile = self.tile();
+        let tile = &self.tile;
         let (x, y) = view.point(plot, at);
         let column =
             (x - tile.stretch.x.0) / (tile.stretch.x.1 - tile.stretch.x.0) * f64::from(tile.stretch.width);
@@ -175,35 +167,35 @@ fn pictures(
 ) -> Option<Shown> {
     let scale = ui.pixels_per_point();
     let (width, height) = ((plot.width() * scale).round() as u32, (plot.height() * scale).round() as u32);
-    let (view, bytes, pools) = (app.view, app.settings.bytes, app.settings.pools);
+    let (view, counter, pools) = (app.camera.view, app.settings.counter, app.settings.pools);
     let categories = app.settings.color == ColorBy::Category;
-    let request = |view: &View, width: u32, height: u32| Request::Tile {
+    let request = |view: &View, width: u32, height: u32| AskTile {
         of,
-        bytes,
+        counter,
         stretch: Stretch { axis: view.axis, x: view.x, width },
         y: view.y,
         height,
         pools,
         categories,
     };
-    let whole = View::whole(summary, view.axis, bytes);
-    let sharp = app.desk.want(Slot::Timeline, request(&view, width, height));
+    let whole = View::whole(summary, view.axis, counter);
+    let sharp = app.requests.want(Slot::Timeline, request(&view, width, height));
     let is_sharp = sharp.as_ref().is_some_and(|answer| answer.fresh);
     let coarse = if is_sharp {
         None
     } else {
-        app.desk.want(Slot::Coarse, request(&view, width.div_ceil(COARSE), height.div_ceil(COARSE)))
+        app.requests.want(Slot::Coarse, request(&view, width.div_ceil(COARSE), height.div_ceil(COARSE)))
     };
-    let base = app.desk.want(Slot::Base, request(&whole, 600, 200));
+    let base = app.requests.want(Slot::Base, request(&whole, 600, 200));
 
     let search = super::search::found(app);
-    let coloring = app.coloring(search.as_deref(), summary.events);
+    let coloring = app.coloring(search.as_ref().map(|found| found.stacks.as_slice()), summary.last());
     let colors = app.colors_version;
     let parts = &mut app.parts.timeline;
     // From the least to the best: what lies under is seen only where nothing better is.
-    let same = |answer: &crate::desk::Answer| {
-        matches!(&answer.request, Request::Tile { of: other, bytes: b, stretch, pools: p, .. }
-        if *other == of && *b == bytes && stretch.axis == view.axis && *p == pools)
+    let same = |answer: &Answer<AskTile>| {
+        let ask = &answer.request;
+        (ask.of, ask.counter, ask.stretch.axis, ask.pools) == (of, counter, view.axis, pools)
     };
     let layers = [
         (base.filter(|_| !is_sharp), &mut parts.base, "base"),
@@ -212,37 +204,32 @@ fn pictures(
     ];
     let mut best = None;
     for (answer, painted, name) in layers {
-        if let Some(shown) = answer.filter(&same).and_then(Shown::new) {
-            painted.update(ui.ctx(), name, shown.tile(), shown.version, colors, &coloring);
+        if let Some(shown) = answer.filter(same).map(Shown::new) {
+            painted.update(ui.ctx(), name, &shown.tile, shown.version, colors, &coloring);
             painted.draw(painter, shown.rect(&view, plot));
             best = Some(shown);
         }
     }
-    if let Some(shown) = sharp.filter(|answer| answer.fresh).and_then(Shown::new) {
-        parts.sharp.update(ui.ctx(), "sharp", shown.tile(), shown.version, colors, &coloring);
+    if let Some(shown) = sharp.filter(|answer| answer.fresh).map(Shown::new) {
+        parts.sharp.update(ui.ctx(), "sharp", &shown.tile, shown.version, colors, &coloring);
         parts.sharp.draw(painter, plot);
         best = Some(shown);
     }
     best
 }
 
-fn curve(app: &mut App, of: Source, plot: Rect, scale: f32) -> Option<Curve> {
-    let stretch =
-        Stretch { axis: app.view.axis, x: app.view.x, width: (plot.width() * scale).round() as u32 };
-    let answer = app.desk.want(Slot::Curve, Request::Curve { of, stretch })?;
-    match (&*answer.response, &answer.request) {
-        (Response::Curve(curve), Request::Curve { of: other, .. }) if *other == of => Some(curve.clone()),
-        _ => None,
-    }
+fn curve(app: &mut App, of: Source, plot: Rect, scale: f32) -> Option<Arc<Curve>> {
+    let stretch = Stretch {
+        axis: app.camera.view.axis,
+        x: app.camera.view.x,
+        width: (plot.width() * scale).round() as u32,
+    };
+    let answer = app.requests.want(Slot::Curve, AskCurve { of, stretch })?;
+    (answer.request.of == of).then_some(answer.value)
 }
 
 /// Steps of a counter, as a line.
-pub(crate) fn steps(
-    view: &View,
-    plot: Rect,
-    curve: &Curve,
-    value: impl Fn(&vramscope_engine::Numbers) -> i64,
-) -> Vec<Pos2> {
+pub(crate) fn steps(view: &View, plot: Rect, curve: &Curve, value: impl Fn(&Counters) -> i64) -> Vec<Pos2> {
     let mut points: Vec<Pos2> = Vec::new();
     let wide = (curve.stretch.x.1 - curve.stretch.x.0) / f64::from(curve.stretch.width.max(1));
     for (column, numbers) in curve.most.iter().enumerate() {
@@ -269,30 +256,36 @@ fn hover(
     palette: &Palette,
 ) {
     let Some(at) = response.hover_pos().filter(|at| plot.contains(*at)) else { return };
-    let tile = shown.tile();
-    let Some((column, row)) = shown.pixel(&app.view, plot, at) else { return };
-    let moment = tile.shown.get(column).copied().filter(|&moment| moment != u32::MAX);
-    app.hover_at = moment;
+    let tile = &*shown.tile;
+    let Some((column, row)) = shown.pixel(&app.camera.view, plot, at) else { return };
+    let moment = tile.shown.get(column).copied().flatten();
+    app.selection.hover_at = moment;
     let owner = tile.owner(column, row).copied();
-    let idle = owner.filter(|owner| owner.idle);
-    let owner = owner.filter(|owner| !owner.idle);
-    app.hovered = owner.map(|owner| owner.alloc);
-    if let Some(idle) = idle
+    app.selection.hovered = owner.map(|owner| owner.alloc);
+    if let Some(envelope) = tile.idle(column, row)
         && let Some((_, summary)) = app.device()
     {
-        let name = summary.envelopes.get(idle.pool as usize).cloned().unwrap_or_default();
-        tooltip::card(app, ui, at, &[(name, true), ("held by this pool and not in use".into(), false)]);
+        let name = summary.envelopes.get(envelope as usize).cloned().unwrap_or_default();
+        tooltip::card(app, ui, at, &[(name, true), (IDLE.into(), false)]);
     }
     if app.parts.timeline.drag == Drag::None {
         let x = at.x.round() + 0.5;
         painter.vline(x, plot.y_range(), Stroke::new(1.0, palette.text.gamma_multiply(0.18)));
         if let Some(owner) = &owner {
-            outline::hovered(&mut app.parts.timeline, painter, shown, &app.view, plot, owner.alloc, palette);
+            outline::hovered(
+                &mut app.parts.timeline,
+                painter,
+                shown,
+                &app.camera.view,
+                plot,
+                owner.alloc,
+                palette,
+            );
             tooltip::show(app, ui, at, owner, tile.line(owner.line));
         }
     }
     if response.clicked() {
-        app.selected = owner.map(|owner| owner.alloc);
+        app.selection.alloc = owner.map(|owner| owner.alloc);
         if let Some(moment) = moment {
             app.set_cursor(moment);
         }
@@ -300,8 +293,8 @@ fn hover(
 }
 
 fn cursor_line(app: &mut App, painter: &Painter, plot: Rect, palette: &Palette) {
-    let Some(x) = app.x_of(app.cursor) else { return };
-    let x = app.view.screen_x(plot, x).round() + 0.5;
+    let Some(x) = app.cursor_x() else { return };
+    let x = app.camera.view.screen_x(plot, x).round() + 0.5;
     if (plot.left()..=plot.right()).contains(&x) {
         painter.vline(x, plot.y_range(), Stroke::new(1.0, palette.accent));
         let top = plot.top();
@@ -312,9 +305,11 @@ fn cursor_line(app: &mut App, painter: &Painter, plot: Rect, palette: &Palette) 
 
 /// Both ends of what is measured, and the difference.
 fn ruler(app: &App, painter: &Painter, plot: Rect, palette: &Palette) {
-    let Some(ruler) = app.ruler.filter(|ruler| ruler.axis == app.view.axis) else { return };
-    let (a, b) =
-        (app.view.screen(plot, ruler.from.0, ruler.from.1), app.view.screen(plot, ruler.to.0, ruler.to.1));
+    let Some(ruler) = app.selection.ruler.filter(|ruler| ruler.axis == app.camera.view.axis) else { return };
+    let (a, b) = (
+        app.camera.view.screen(plot, ruler.from.0, ruler.from.1),
+        app.camera.view.screen(plot, ruler.to.0, ruler.to.1),
+    );
     let rect = Rect::from_two_pos(a, b);
     let stroke = Stroke::new(1.0, palette.select);
     painter.rect_filled(rect, 0.0, palette.select.gamma_multiply(0.08));
@@ -324,37 +319,37 @@ fn ruler(app: &App, painter: &Painter, plot: Rect, palette: &Palette) {
     }
     painter.line_segment([a, b], stroke);
     let x = |x: f64| match ruler.axis {
-        Axis::Events => format!("event {}", vramscope_format::count(x.max(0.0) as u64)),
-        Axis::Time => format!("+{}", duration(x as i64)),
+        Axis::Events => format!("event {}", count(event_at(x))),
+        Axis::Time => since(x as i64, 3),
     };
     let across = match ruler.axis {
-        Axis::Events => {
-            format!("{} events", vramscope_format::count((ruler.to.0 - ruler.from.0).abs() as u64))
-        }
+        Axis::Events => plural((ruler.to.0 - ruler.from.0).abs() as u64, "event"),
         Axis::Time => duration((ruler.to.0 - ruler.from.0).abs() as i64),
     };
     for (corner, point) in [(a, ruler.from), (b, ruler.to)] {
-        let text = format!("{} · {}", byte_text(point.1 as i64), x(point.0));
+        let text = format!("{} · {}", bytes(point.1 as i64), x(point.0));
         let left = corner.x > plot.center().x;
         let align = if left { Align2::RIGHT_BOTTOM } else { Align2::LEFT_BOTTOM };
         let at = pos2(corner.x + if left { -6.0 } else { 6.0 }, corner.y - 4.0);
         tag(painter, at, align, &text, palette.text, palette);
     }
-    let delta = format!("Δ {} · {across}", byte_text((ruler.to.1 - ruler.from.1).abs() as i64));
+    let delta = format!("Δ {} · {across}", bytes((ruler.to.1 - ruler.from.1).abs() as i64));
     tag(painter, rect.center(), Align2::CENTER_CENTER, &delta, palette.select, palette);
 }
 
 /// Which rank a picture is of, where there are two.
 fn named(app: &App, painter: &Painter, device: usize, plot: Rect) {
-    let Some(summary) = app.devices.get(device).and_then(|device| device.summary.as_ref()) else { return };
-    let (palette, peak) = (app.palette(), byte_text(summary.peaks[app.settings.bytes as usize].0));
+    let Some(summary) = app.files.devices.get(device).and_then(|device| device.summary.as_ref()) else {
+        return;
+    };
+    let (palette, peak) = (app.palette(), bytes(summary.peak(app.settings.counter).bytes));
     let name = format!("{}   peak {peak}", app.name_of(device));
     tag(painter, plot.left_top() + vec2(8.0, 6.0), Align2::LEFT_TOP, &name, palette.text, &palette);
 }
 
 /// Another rank below, in the same scale: the same stretch, the same bytes to a pixel.
 pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
-    let Some(device) = app.devices.get(other) else { return };
+    let Some(device) = app.files.devices.get(other) else { return };
     let (of, Some(summary)) = (device.source, device.summary.clone()) else { return };
     let palette = app.palette();
     let plot = Rect::from_min_max(
@@ -363,39 +358,45 @@ pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
     );
     let plot = snapped(plot, ui.pixels_per_point());
     let painter = ui.painter_at(rect.expand(1.0));
-    axes::bytes(&painter, &app.view, plot, &palette);
-    axes::numbers(&painter, &app.view, plot, &palette);
+    axes::bytes(&painter, &app.camera.view, plot, &palette);
+    axes::numbers(&painter, &app.camera.view, plot, &palette);
     let scale = ui.pixels_per_point();
-    let request = Request::Tile {
+    let request = AskTile {
         of,
-        bytes: app.settings.bytes,
-        stretch: Stretch { axis: app.view.axis, x: app.view.x, width: (plot.width() * scale).round() as u32 },
-        y: app.view.y,
+        counter: app.settings.counter,
+        stretch: Stretch {
+            axis: app.camera.view.axis,
+            x: app.camera.view.x,
+            width: (plot.width() * scale).round() as u32,
+        },
+        y: app.camera.view.y,
         height: (plot.height() * scale).round() as u32,
         pools: app.settings.pools,
         categories: app.settings.color == ColorBy::Category,
     };
     let inside = painter.with_clip_rect(plot);
     let colors = app.colors_version;
-    let same = |answer: &crate::desk::Answer| matches!(&answer.request, Request::Tile { of: other, .. } if *other == of);
-    let shown = app.desk.want(Slot::Beside, request).filter(same).and_then(Shown::new);
+    let answer = app.requests.want(Slot::Beside, request);
+    let shown = answer.filter(|answer| answer.request.of == of).map(Shown::new);
     if let Some(shown) = &shown {
-        let coloring = app.coloring(None, summary.events);
+        let coloring = app.coloring(None, summary.last());
         let painted = &mut app.parts.timeline.beside;
-        painted.update(ui.ctx(), "beside", shown.tile(), shown.version, colors, &coloring);
-        painted.draw(&inside, shown.rect(&app.view, plot));
+        painted.update(ui.ctx(), "beside", &shown.tile, shown.version, colors, &coloring);
+        painted.draw(&inside, shown.rect(&app.camera.view, plot));
     }
     named(app, &inside, other, plot);
     let response = ui.interact(plot, Id::unique("beside"), Sense::click_and_drag());
     if response.dragged() {
         let moved = response.drag_delta();
-        app.set_view(app.view.moved(f64::from(-moved.x / plot.width()), f64::from(moved.y / plot.height())));
+        app.set_view(
+            app.camera.view.moved(f64::from(-moved.x / plot.width()), f64::from(moved.y / plot.height())),
+        );
     }
     if response.contains_pointer() {
-        hands::wheel(app, ui, plot);
+        input::wheel(app, ui, plot);
     }
     if response.double_clicked() {
-        app.beside = None;
+        app.files.beside = None;
     }
     if let Some(shown) = &shown {
         under_pointer(app, ui, &inside, shown, plot, &response, other);
@@ -413,17 +414,25 @@ fn under_pointer(
     other: usize,
 ) {
     let Some(at) = response.hover_pos().filter(|at| plot.contains(*at)) else { return };
-    let Some((column, row)) = shown.pixel(&app.view, plot, at) else { return };
-    let (tile, palette) = (shown.tile(), app.palette());
-    let owner = tile.owner(column, row).copied().filter(|owner| !owner.idle);
+    let Some((column, row)) = shown.pixel(&app.camera.view, plot, at) else { return };
+    let (tile, palette) = (&shown.tile, app.palette());
+    let owner = tile.owner(column, row).copied();
     if let Some(owner) = &owner {
-        outline::hovered(&mut app.parts.timeline, painter, shown, &app.view, plot, owner.alloc, &palette);
+        outline::hovered(
+            &mut app.parts.timeline,
+            painter,
+            shown,
+            &app.camera.view,
+            plot,
+            owner.alloc,
+            &palette,
+        );
         tooltip::show(app, ui, at, owner, tile.line(owner.line));
     }
     if response.clicked() {
         app.swap_to(other);
-        app.selected = owner.map(|owner| owner.alloc);
-        if let Some(&moment) = tile.shown.get(column).filter(|&&moment| moment != u32::MAX) {
+        app.selection.alloc = owner.map(|owner| owner.alloc);
+        if let Some(moment) = tile.shown.get(column).copied().flatten() {
             app.set_cursor(moment);
         }
     }
@@ -431,8 +440,7 @@ fn under_pointer(
 
 /// The highest of what is stacked in the part that is shown.
 pub(crate) fn highest_shown(app: &App) -> Option<f64> {
-    let answer = app.desk.look(Slot::Curve)?;
-    let Response::Curve(curve) = &*answer.response else { return None };
-    let most = |bytes: Bytes| curve.most.iter().flatten().map(|numbers| numbers.get(bytes)).max();
-    most(app.settings.bytes).map(|bytes| bytes as f64)
+    let curve = app.requests.look::<AskCurve>(Slot::Curve)?.value;
+    let most = curve.most.iter().flatten().map(|counters| counters[app.settings.counter]).max();
+    most.map(|bytes| bytes as f64)
 }

@@ -2,23 +2,21 @@
 
 use egui::{Id, LayerId, Order, Pos2, Rect, Ui, pos2, vec2};
 use vramscope_engine::Owner;
-use vramscope_format::{bytes, count};
+use vramscope_format::{elide_place, size};
 
 use crate::app::App;
 use crate::theme;
 
 /// Size, line and life of an allocation, beside the pointer and never over it.
 pub(crate) fn show(app: &App, ui: &Ui, at: Pos2, owner: &Owner, line: &str) {
-    let events = app.device().map_or(0, |(_, summary)| summary.events);
-    let life = match (owner.opened, owner.closed) {
-        (0, closed) if closed > events => "there before and to the end".to_owned(),
-        (0, closed) => format!("there before, to event {}", count(closed)),
-        (opened, closed) if closed > events => format!("from event {} to the end", count(opened)),
-        (opened, closed) => format!("{} events from {}", count(closed - opened), count(opened)),
-    };
-    let size = bytes(i64::try_from(owner.requested).unwrap_or(i64::MAX));
     let state = if owner.awaiting { "awaiting free" } else { "" };
-    card(app, ui, at, &[(size, true), (line.to_owned(), true), (life, false), (state.to_owned(), false)]);
+    let lines = [
+        (size(owner.requested), true),
+        (line.to_owned(), true),
+        (owner.life(), false),
+        (state.into(), false),
+    ];
+    card(app, ui, at, &lines);
 }
 
 /// A card of a few lines, the important ones bright.
@@ -32,7 +30,7 @@ pub(crate) fn card(app: &App, ui: &Ui, at: Pos2, lines: &[(String, bool)]) {
         .map(|(n, (text, bright))| {
             let font = if n == 0 { theme::strong() } else { theme::mono() };
             let color = if *bright { palette.text } else { palette.dim };
-            painter.layout_no_wrap(vramscope_format::fit(text, 64), font, color)
+            painter.layout_no_wrap(elide_place(text, 64), font, color)
         })
         .collect();
     let width = galleys.iter().map(|galley| galley.size().x).fold(0.0, f32::max);

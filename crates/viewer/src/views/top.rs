@@ -1,10 +1,11 @@
 //! The bar at the top: what is open, what the axes show, the search.
 
 use egui::{Align, Button, ComboBox, Layout, Response, RichText, Ui};
-use vramscope_engine::{Axis, Bytes};
+use vramscope_analysis::Counter;
+use vramscope_analysis::picture::Axis;
+use vramscope_engine::color::ColorBy;
 
 use crate::app::App;
-use crate::color::ColorBy;
 use crate::commands::Command;
 use crate::theme;
 use crate::views::search;
@@ -25,18 +26,18 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         axis(app, ui);
         ui.add_space(4.0);
         let label = word(ui, "bytes", &palette);
-        let before = app.settings.bytes;
+        let before = app.settings.counter;
         let combo = ComboBox::from_id_salt("bytes")
             .width(96.0)
-            .selected_text(summary.name_of(app.settings.bytes))
+            .selected_text(summary.name_of(app.settings.counter))
             .show_ui(ui, |ui| {
-                let all = [Bytes::Requested, Bytes::Allocated, Bytes::Active];
-                for bytes in all.into_iter().filter(|bytes| summary.tells(*bytes)) {
-                    ui.selectable_value(&mut app.settings.bytes, bytes, bytes.name());
+                let all = [Counter::Requested, Counter::Allocated, Counter::Active];
+                for counter in all.into_iter().filter(|counter| summary.tells(*counter)) {
+                    ui.selectable_value(&mut app.settings.counter, counter, counter.name());
                 }
             });
         combo.response.labelled_by(label.id);
-        if app.settings.bytes != before {
+        if app.settings.counter != before {
             app.fit();
         }
         let label = word(ui, "color by", &palette);
@@ -61,13 +62,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
                 Command::Palette.run(app, ui.ctx());
             }
             let (dot, color) = if summary.exact { ("●", palette.fine) } else { ("▲", palette.select) };
-            let verdict =
-                RichText::new(format!("{dot} {}", summary.verdict)).color(color).font(theme::body());
-            let notes = if summary.exact {
-                "Every number is PyTorch's own".to_owned()
-            } else {
-                summary.notes.join("\n")
-            };
+            let verdict = RichText::new(format!("{dot} {}", summary.status)).color(color).font(theme::body());
+            let notes: Vec<_> = std::iter::once(&summary.verdict).chain(&summary.notes).cloned().collect();
+            let notes = notes.join("\n");
             if ui.add(Button::new(verdict).frame(false)).on_hover_text(notes).clicked() {
                 app.open_tab(super::Tab::Settings);
             }
@@ -83,19 +80,19 @@ fn word(ui: &mut Ui, text: &str, palette: &theme::Palette) -> Response {
 /// Which device of which file.
 fn chooser(app: &mut App, ui: &mut Ui, label: &Response) {
     let name = |at: usize| {
-        let summary = app.devices.get(at)?.summary.as_ref()?;
+        let summary = app.files.devices.get(at)?.summary.as_ref()?;
         let file = summary.file.rsplit(['/', '\\']).next().unwrap_or(&summary.file);
         Some(format!("{file} · {}", app.name_of(at)))
     };
-    let mut chosen = app.current;
+    let mut chosen = app.files.current;
     let Some(shown) = name(chosen) else { return };
     let combo = ComboBox::from_id_salt("device").width(180.0).selected_text(shown).show_ui(ui, |ui| {
-        for (at, name) in (0..app.devices.len()).filter_map(|at| Some((at, name(at)?))) {
+        for (at, name) in (0..app.files.devices.len()).filter_map(|at| Some((at, name(at)?))) {
             ui.selectable_value(&mut chosen, at, name);
         }
     });
     combo.response.labelled_by(label.id);
-    if chosen != app.current {
+    if chosen != app.files.current {
         app.focus(chosen);
     }
 }

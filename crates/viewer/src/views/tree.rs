@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 
 use egui::{Align2, Rect, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_engine::{Request, Response, Tree, Weigh};
-use vramscope_format::{bytes, count};
+use vramscope_engine::{AskTree, Tree, Weigh};
+use vramscope_format::{count, elide_place, size};
 
 use crate::app::App;
 use crate::color;
-use crate::desk::Slot;
+use crate::requests::Slot;
 use crate::theme::{self, Palette};
-use crate::views::flame;
 use crate::views::lower::choice;
 
 pub(crate) const ROW: f32 = 21.0;
@@ -39,9 +38,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         ui.checkbox(&mut app.settings.own_frames, "own frames only");
     });
     let (inverted, own) = (app.parts.tree.inverted, app.settings.own_frames);
-    let request = Request::Tree { of, weigh: Weigh::Live(app.cursor), inverted, own };
-    let Some(answer) = app.desk.want(Slot::Tree, request) else { return };
-    let Response::Tree(tree) = &*answer.response else { return };
+    let request = AskTree { of, weigh: Weigh::Live(app.selection.cursor), inverted, own };
+    let Some(answer) = app.requests.want(Slot::Tree, request) else { return };
+    let tree = &*answer.value;
     let rows = rows(&app.parts.tree, tree);
     let whole = tree.nodes.first().map_or(1, |root| root.bytes).max(1);
     ui.spacing_mut().item_spacing.y = 0.0;
@@ -83,7 +82,7 @@ fn line(app: &mut App, ui: &mut Ui, tree: &Tree, row: &Row, whole: u64) {
         painter.rect_filled(rect, 2.0, palette.raised);
     }
     let share = node.bytes as f32 / whole as f32;
-    numbers(&painter, rect, &bytes(node.bytes as i64), share, &count(node.count), &palette, palette.accent);
+    numbers(&painter, rect, &size(node.bytes), share, &count(node.count), &palette, palette.accent);
     let left = rect.left() + 250.0 + row.depth as f32 * 14.0;
     let mark = if node.children.is_empty() {
         ""
@@ -95,20 +94,10 @@ fn line(app: &mut App, ui: &mut Ui, tree: &Tree, row: &Row, whole: u64) {
     painter.text(pos2(left, rect.center().y), Align2::LEFT_CENTER, mark, theme::tick(), palette.dim);
     let chip = Rect::from_center_size(pos2(left + 18.0, rect.center().y), vec2(7.0, 7.0));
     painter.rect_filled(chip, 2.0, color::of_line(label.color, 1));
-    let name = painter.layout_no_wrap(label.name.clone(), theme::mono(), palette.text);
-    let end = left + 28.0 + name.size().x;
-    painter.galley(pos2(left + 28.0, rect.center().y - name.size().y / 2.0), name, palette.text);
-    if label.line > 0 {
-        let file = flame::place(label);
-        let file = file.strip_prefix(&label.name).unwrap_or_default().trim();
-        painter.text(
-            pos2(end + 10.0, rect.center().y),
-            Align2::LEFT_CENTER,
-            file,
-            theme::tick(),
-            palette.dim,
-        );
-    }
+    let at = pos2(left + 28.0, rect.center().y);
+    let name =
+        elide_place(&label.at.short(), theme::columns(&painter, &theme::mono(), rect.right() - at.x - 8.0));
+    painter.text(at, Align2::LEFT_CENTER, name, theme::mono(), palette.text);
     if response.clicked() {
         let state = &mut app.parts.tree;
         if row.is_open {

@@ -1,15 +1,20 @@
 //! What the window needs, from a page.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use vramscope_engine::{Ask, DiffTree, News, Queue, Request, Response, Source, Tree, Weigh, decode, encode};
+use vramscope_analysis::Moment;
+use vramscope_engine::{
+    AskDiff, AskTree, Asked, DiffTree, News, Queue, Request, Response, Source, Tree, Weigh, WireError,
+    decode, encode,
+};
 
 use super::INBOX;
 use crate::DEMO;
-use crate::desk::{Host, Slot};
+use crate::requests::{Host, Slot};
 
-/// Questions that a server gets at once: it has threads, and a line has a delay.
-const SERVER_QUESTIONS: u32 = 4;
+/// Requests that a server gets at once: it has threads, and a line has a delay.
+const SERVER_REQUESTS: u32 = 4;
 
 /// Where an answer goes, and which half of it it is.
 type Place = (Slot, usize);
@@ -23,7 +28,7 @@ struct Lane {
     files: u32,
 }
 
-/// A question that is out.
+/// A request that is out.
 struct Out {
     lane: usize,
     place: Place,
@@ -39,7 +44,7 @@ pub(super) struct PageHost {
     /// What is wanted now.
     asked: HashMap<Slot, Request>,
     /// The two trees of a comparison between workers.
-    halves: [Option<Tree>; 2],
+    halves: [Option<Arc<Tree>>; 2],
     out: HashMap<u32, Out>,
     tickets: u32,
     answers: Vec<(Slot, Request, Response)>,
@@ -59,21 +64,18 @@ impl PageHost {
         }
     }
 
-    /// Who is to be asked what. A comparison of files of two workers is a question to each.
+    /// Who is to be asked what. A comparison of files of two workers is a request to each.
     fn parts(&self, request: &Request) -> Vec<(usize, Request)> {
         if self.server {
             return vec![(0, request.clone())];
         }
         let lane_of = |of: &Source| self.files.get(of.file as usize).map(|(lane, _)| *lane);
         let mut parts = vec![request.clone()];
-        if let Request::Diff { before, after, own } = request
+        if let Request::Diff(AskDiff { before, after, own }) = request
             && lane_of(&before.0) != lane_of(&after.0)
         {
-            let tree = |(of, at): (Source, u32)| Request::Tree {
-                of,
-                weigh: Weigh::Live(at),
-                inverted: false,
-                own: *own,
+            let tree = |(of, at): (Source, Moment)| {
+                AskTree { of, weigh: Weigh::Live(at), inverted: false, own: *own }.into()
             };
             parts = vec![tree(*before), tree(*after)];
         }
@@ -92,12 +94,12 @@ impl PageHost {
 
     /// Sends what may be sent.
     fn send(&mut self) {
-        let most = if self.server { SERVER_QUESTIONS } else { 1 };
+        let most = if self.server { SERVER_REQUESTS } else { 1 };
         for number in 0..self.lanes.len() {
             while let Some(lane) = self.lanes.get_mut(number).filter(|lane| lane.busy < most)
                 && let Some(ask) = lane.queue.pop(|(slot, _)| slot.urgency())
             {
-                let Ask { slot: place, request, .. } = ask;
+                let Asked { slot: place, request, .. } = ask;
                 let Some(asked) = self.asked.get(&place.0).cloned() else { continue };
                 // Somebody else was asked for the same place in the meantime.
                 if self.parts(&asked).get(place.1) != Some(&(number, request.clone())) {
@@ -122,14 +124,22 @@ impl PageHost {
         if self.asked.get(&slot) != Some(&asked) {
             return;
         }
-        let Some(response) = decode::<Response>(bytes) else { return };
+        let response = match decode::<Response>(bytes) {
+            Ok(response) => response,
+            Err(error) => {
+                if error == WireError::Version && !bytes.is_empty() {
+                    super::mismatched();
+                }
+                return;
+            }
+        };
         let response = match (&asked, response) {
-            (Request::Diff { .. }, Response::Tree(tree)) => {
+            (Request::Diff(_), Response::Tree(tree)) => {
                 if let Some(place) = self.halves.get_mut(half) {
                     *place = Some(tree);
                 }
                 let [Some(before), Some(after)] = &self.halves else { return };
-                Response::Diff(DiffTree::of(before, after))
+                Response::Diff(DiffTree::of(before, after).into())
             }
             (_, response) => response,
         };

@@ -12,7 +12,8 @@ mod worker;
 use std::cell::RefCell;
 
 use serde::Serialize;
-use vramscope_engine::{News, decode};
+use vramscope_analysis::picture::Axis;
+use vramscope_engine::{AskTile, News, WireError, decode};
 use wasm_bindgen::prelude::*;
 
 use crate::{App, Slot};
@@ -29,6 +30,8 @@ extern "C" {
     fn link() -> String;
     fn set_link(text: &str);
     fn describe(text: &str);
+    /// Says something over the window.
+    fn say(text: &str);
 }
 
 /// What has come since the last frame.
@@ -97,11 +100,19 @@ pub fn idle() {
 /// News from a server. Says how many of them will not be told again; none after the last.
 #[wasm_bindgen]
 pub fn take_news(bytes: &[u8]) -> Option<u32> {
-    let news: Vec<News> = decode(bytes).unwrap_or_default();
+    let Ok(news) = decode::<Vec<News>>(bytes) else {
+        mismatched();
+        return None;
+    };
     let once = news.iter().filter(|news| !matches!(news, News::Reading { .. })).count() as u32;
     let over = news.contains(&News::Idle);
     deliver(|inbox| inbox.news.extend(news));
     (!over).then_some(once)
+}
+
+/// Says that the page and the program that answers it are of different versions.
+fn mismatched() {
+    say(&WireError::Version.to_string());
 }
 
 /// Another link was typed or gone back to.
@@ -155,7 +166,7 @@ struct Page {
 impl eframe::App for Page {
     fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
         // A link may mean any device; it waits until each is known.
-        let is_known = self.app.devices.iter().all(|device| device.summary.is_some());
+        let is_known = self.app.files.devices.iter().all(|device| device.summary.is_some());
         let link = INBOX.with_borrow_mut(|inbox| {
             let is_told = is_known && inbox.opened.is_empty() && inbox.news.is_empty();
             if is_told { inbox.link.take() } else { None }
@@ -217,7 +228,7 @@ struct Shown {
     /// Whether there is any picture of the timeline, sharp or not.
     painted: bool,
     current: usize,
-    axis: vramscope_engine::Axis,
+    axis: Axis,
     x: (f64, f64),
     y: (f64, f64),
     /// Left, top, width and height of the timeline in points.
@@ -240,30 +251,35 @@ impl Shown {
         let summary = app.device().map(|(_, summary)| summary);
         let plot = app.parts.timeline.plot;
         Self {
-            devices: app.devices.iter().filter(|device| device.summary.is_some()).count(),
-            names: app.devices.iter().map(|device| device.name.clone()).collect(),
-            reading: app.reading.iter().map(|file| (file.name.clone(), file.done, file.total)).collect(),
-            failed: app.failed.clone(),
+            devices: app.files.devices.iter().filter(|device| device.summary.is_some()).count(),
+            names: app.files.devices.iter().map(|device| device.name.clone()).collect(),
+            reading: app
+                .files
+                .reading
+                .iter()
+                .map(|file| (file.name.clone(), file.done, file.total))
+                .collect(),
+            failed: app.files.failed.clone(),
             at_rest: app.is_at_rest(),
-            waiting: app.desk.waiting().map(|slot| format!("{slot:?}")).collect(),
+            waiting: app.requests.waiting().map(|slot| format!("{slot:?}")).collect(),
             painted: [Slot::Base, Slot::Coarse, Slot::Timeline]
                 .iter()
-                .any(|slot| app.desk.look(*slot).is_some()),
-            current: app.current,
-            axis: app.view.axis,
-            x: app.view.x,
-            y: app.view.y,
+                .any(|slot| app.requests.look::<AskTile>(*slot).is_some()),
+            current: app.files.current,
+            axis: app.camera.view.axis,
+            x: app.camera.view.x,
+            y: app.camera.view.y,
             plot: if plot.is_finite() {
                 [plot.left(), plot.top(), plot.width(), plot.height()]
             } else {
                 [0.0; 4]
             },
             tab: app.settings.tab,
-            selected: app.selected,
-            at: app.cursor,
+            selected: app.selection.alloc.map(|alloc| alloc.0),
+            at: app.selection.cursor.0,
             stack: app.selected_stack(),
-            bytes: summary.as_ref().map_or("", |summary| summary.name_of(app.settings.bytes)),
-            peak: summary.as_ref().map(|summary| summary.peaks[app.settings.bytes as usize].0),
+            bytes: summary.as_ref().map_or("", |summary| summary.name_of(app.settings.counter)),
+            peak: summary.as_ref().map(|summary| summary.peaks[app.settings.counter as usize].bytes),
             verdict: summary.map(|summary| summary.verdict.clone()),
             memory: std::arch::wasm32::memory_size(0) << 16,
         }

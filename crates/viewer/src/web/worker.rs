@@ -1,7 +1,7 @@
-//! A session in a Web Worker: bytes come in chunks, questions and answers as messages.
+//! A session in a Web Worker: bytes come in chunks, requests and answers as messages.
 
 use vramscope_analysis::Replay;
-use vramscope_engine::{OpenFile, Request, Response, Session, decode, encode};
+use vramscope_engine::{OpenFile, Session};
 use vramscope_snapshot::naming::{self, Name};
 use vramscope_snapshot::{AscendFolder, PROBE_BYTES, ReadError, Reader, Snapshot, ipc, looks_like_snapshot};
 use wasm_bindgen::prelude::*;
@@ -141,11 +141,9 @@ impl Worker {
         Ok(self.add(path, name.rank_text(), name.role, bytes, snapshot))
     }
 
-    /// Answers a question.
+    /// Answers a request.
     pub fn answer(&self, request: &[u8]) -> Vec<u8> {
-        let request: Option<Request> = decode(request);
-        let response = request.and_then(|request| self.session.answer(&request, &|| true));
-        encode(&response.unwrap_or(Response::Nothing))
+        self.session.answer_encoded(request, &|| true).unwrap_or_default()
     }
 }
 

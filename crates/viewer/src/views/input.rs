@@ -1,8 +1,9 @@
-//! What hands do to a picture: wheel, drags, boxes, the ruler.
+//! The mouse on a picture: wheel, drags, boxes, the ruler.
 
 use egui::{CursorIcon, Key, PointerButton, Rect, Ui};
 
-use crate::app::{App, Ruler};
+use crate::app::App;
+use crate::select::Ruler;
 use crate::view::View;
 use crate::views::timeline::Drag;
 
@@ -16,8 +17,8 @@ pub(crate) fn timeline(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::
         && let Some(at) = ui.input(|input| input.pointer.press_origin())
     {
         app.parts.timeline.drag = if measuring {
-            let from = app.view.point(plot, at);
-            app.ruler = Some(Ruler { from, to: from, axis: app.view.axis });
+            let from = app.camera.view.point(plot, at);
+            app.selection.ruler = Some(Ruler { from, to: from, axis: app.camera.view.axis });
             Drag::Measure
         } else if modifiers.command {
             Drag::Box(at)
@@ -29,23 +30,24 @@ pub(crate) fn timeline(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::
     match app.parts.timeline.drag {
         Drag::Pan if response.dragged() => {
             let moved = response.drag_delta();
-            let view = app.view.moved(f64::from(-moved.x / plot.width()), f64::from(moved.y / plot.height()));
+            let view =
+                app.camera.view.moved(f64::from(-moved.x / plot.width()), f64::from(moved.y / plot.height()));
             app.set_view(view);
             ui.ctx().set_cursor_icon(CursorIcon::Grabbing);
         }
         Drag::Measure if response.dragged() => {
-            if let (Some(ruler), Some(at)) = (&mut app.ruler, pointer) {
-                ruler.to = app.view.point(plot, plot.clamp(at));
+            if let (Some(ruler), Some(at)) = (&mut app.selection.ruler, pointer) {
+                ruler.to = app.camera.view.point(plot, plot.clamp(at));
             }
         }
         _ => {}
     }
     if response.drag_stopped() {
         if let (Drag::Box(from), Some(to)) = (app.parts.timeline.drag, pointer) {
-            let (a, b) = (app.view.point(plot, from), app.view.point(plot, plot.clamp(to)));
+            let (a, b) = (app.camera.view.point(plot, from), app.camera.view.point(plot, plot.clamp(to)));
             let size = (to - from).abs();
             if size.x > 5.0 {
-                let mut view = View { x: (a.0.min(b.0), a.0.max(b.0)), ..app.view };
+                let mut view = View { x: (a.0.min(b.0), a.0.max(b.0)), ..app.camera.view };
                 if size.y > 8.0 {
                     view.y = (a.1.min(b.1), a.1.max(b.1));
                 }
@@ -84,7 +86,7 @@ pub(crate) fn wheel(app: &mut App, ui: &Ui, plot: Rect) {
             input.events.iter().filter_map(zoom).product::<f64>(),
         )
     });
-    let mut view = app.view;
+    let mut view = app.camera.view;
     for (notches, modifiers) in moves {
         // Some systems turn the wheel sideways while Shift is down.
         let turn = if modifiers.shift && notches.y == 0.0 { notches.x } else { notches.y };
@@ -102,7 +104,7 @@ pub(crate) fn wheel(app: &mut App, ui: &Ui, plot: Rect) {
     if pinch != 1.0 {
         view = view.zoomed(plot, at, (1.0 / pinch, 1.0 / pinch));
     }
-    if view != app.view {
+    if view != app.camera.view {
         app.set_view(view);
     }
 }

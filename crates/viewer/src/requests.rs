@@ -1,14 +1,14 @@
-//! Between the window and the engine: what was asked, what came back, what is on its way.
+//! Requests from the window to the engine, and their answers.
 //!
-//! A view says every frame what it wants to show. The desk asks for what it has not, and meanwhile hands out
-//! what it had before, so the screen is never empty while something is computed.
+//! A view says every frame what it wants to show. [`Requests`] requests what is missing, and meanwhile hands out the
+//! answer before, so the screen is never empty while something is computed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use vramscope_engine::{News, Request, Response, Source};
+use vramscope_engine::{Ask, News, Request, Response, Source};
 
-/// The place that an answer goes to. A new question for a place makes the old one void.
+/// The place that an answer goes to. A new request for a slot replaces the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
     /// What there is to know of a device at first.
@@ -49,9 +49,9 @@ pub enum Slot {
     Stacks,
     /// The chart of lifetimes.
     Lifetimes,
-    /// What fits the search.
+    /// What matches the search.
     Search,
-    /// What is worth knowing.
+    /// What looks wrong.
     Insights(Source),
     /// What is compared between ranks.
     Rank(Source),
@@ -77,7 +77,7 @@ impl Slot {
 
 /// What the window needs of the place that it runs in.
 pub trait Host {
-    /// Sends a question to the engine.
+    /// Sends a request to the engine.
     fn ask(&mut self, slot: Slot, request: Request);
     /// Answers that have come.
     fn answers(&mut self) -> Vec<(Slot, Request, Response)>;
@@ -115,94 +115,92 @@ pub trait Host {
 
 struct Entry {
     asked: Request,
-    answer: Option<(Request, Arc<Response>)>,
+    answer: Option<(Request, Response)>,
     version: u64,
 }
 
-/// Questions and answers by place.
-pub(crate) struct Desk {
+impl Entry {
+    fn is_fresh(&self) -> bool {
+        self.answer.as_ref().is_some_and(|(request, _)| *request == self.asked)
+    }
+
+    fn answer<A: Ask>(&self) -> Option<Answer<A>> {
+        let (request, response) = self.answer.as_ref()?;
+        let (request, value) = (A::of(request)?.clone(), Arc::clone(A::answer(response)?));
+        Some(Answer { request, value, version: self.version, fresh: self.is_fresh() })
+    }
+}
+
+/// Requests and answers by slot.
+pub(crate) struct Requests {
     pub(crate) host: Box<dyn Host>,
     entries: HashMap<Slot, Entry>,
     versions: u64,
 }
 
-/// An answer, and whether it is to the latest question.
+/// An answer, and whether it is to the latest request.
 #[derive(Clone)]
-pub(crate) struct Answer {
-    pub(crate) request: Request,
-    pub(crate) response: Arc<Response>,
+pub(crate) struct Answer<A: Ask> {
+    pub(crate) request: A,
+    pub(crate) value: Arc<A::Answer>,
     pub(crate) version: u64,
     pub(crate) fresh: bool,
 }
 
-impl Desk {
+impl Requests {
     pub(crate) fn new(host: Box<dyn Host>) -> Self {
         Self { host, entries: HashMap::new(), versions: 0 }
     }
 
-    /// Takes in what has come. Says whether anything has.
-    pub(crate) fn receive(&mut self) -> bool {
-        let answers = self.host.answers();
-        let any = !answers.is_empty();
-        for (slot, request, response) in answers {
+    /// Takes in the answers that have come.
+    pub(crate) fn receive(&mut self) {
+        for (slot, request, response) in self.host.answers() {
             if let Some(entry) = self.entries.get_mut(&slot) {
                 self.versions += 1;
                 entry.version = self.versions;
-                entry.answer = Some((request, Arc::new(response)));
+                entry.answer = Some((request, response));
             }
         }
-        any
     }
 
-    /// What is at a place, asking for it if it is not there; an older answer until then.
-    pub(crate) fn want(&mut self, slot: Slot, request: Request) -> Option<Answer> {
-        let entry = match self.entries.get_mut(&slot) {
+    /// The answer in a slot, requesting it if it is missing; an older one until it comes.
+    pub(crate) fn want<A: Ask>(&mut self, slot: Slot, ask: A) -> Option<Answer<A>> {
+        let request: Request = ask.into();
+        match self.entries.get_mut(&slot) {
+            Some(entry) if entry.asked == request => {}
             Some(entry) => {
-                if entry.asked != request {
-                    entry.asked = request.clone();
-                    self.host.ask(slot, request);
-                }
-                entry
+                entry.asked = request.clone();
+                self.host.ask(slot, request);
             }
             None => {
-                self.host.ask(slot, request.clone());
-                self.entries.entry(slot).or_insert(Entry { asked: request, answer: None, version: 0 })
+                self.entries.insert(slot, Entry { asked: request.clone(), answer: None, version: 0 });
+                self.host.ask(slot, request);
             }
-        };
-        let (request, response) = entry.answer.as_ref()?;
-        Some(Answer {
-            request: request.clone(),
-            response: Arc::clone(response),
-            version: entry.version,
-            fresh: *request == entry.asked,
-        })
+        }
+        self.look(slot)
     }
 
-    /// What is at a place, without asking.
-    pub(crate) fn look(&self, slot: Slot) -> Option<Answer> {
-        let entry = self.entries.get(&slot)?;
-        let (request, response) = entry.answer.as_ref()?;
-        Some(Answer {
-            request: request.clone(),
-            response: Arc::clone(response),
-            version: entry.version,
-            fresh: *request == entry.asked,
-        })
+    /// The answer in a slot, if there is one of this type.
+    pub(crate) fn look<A: Ask>(&self, slot: Slot) -> Option<Answer<A>> {
+        self.entries.get(&slot)?.answer()
     }
 
-    /// Whether any question is open.
+    /// Whether the answer in a slot is to the latest request.
+    pub(crate) fn is_fresh(&self, slot: Slot) -> bool {
+        self.entries.get(&slot).is_some_and(Entry::is_fresh)
+    }
+
+    /// Whether any request is open.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting().next().is_some()
     }
 
-    /// Places with an open question.
+    /// Slots with an open request.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Slot> {
-        let is_open =
-            |entry: &Entry| entry.answer.as_ref().is_none_or(|(request, _)| *request != entry.asked);
-        self.entries.iter().filter(move |(_, entry)| is_open(entry)).map(|(slot, _)| *slot)
+        self.entries.iter().filter(|(_, entry)| !entry.is_fresh()).map(|(slot, _)| *slot)
     }
 
-    /// Forgets a place.
+    /// Forgets a slot.
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.entries.remove(&slot);
     }

@@ -1,4 +1,4 @@
-//! Allocations stacked in order of birth: the index behind the memory timeline.
+//! Allocations piled up in order of birth: the index behind the memory timeline.
 //!
 //! What is live at a moment is a part of what was born by then. So allocations are put in order of birth
 //! and cut into nodes of [`LEAF`], these into nodes of [`FANOUT`] times as many, and so on. A node whose
@@ -77,7 +77,7 @@ impl Level {
 
 /// The allocations of a device in stacking order, with sums.
 #[derive(Clone, Debug)]
-pub struct Stack {
+pub struct Pile {
     counter: Counter,
     /// From the bottom up: private pools, then all else.
     layers: Vec<Layer>,
@@ -127,8 +127,8 @@ impl Measure<'_> {
     }
 }
 
-impl Stack {
-    /// The stack of a counter. Reserved memory is no stack of allocations: for it, active ones are taken.
+impl Pile {
+    /// The pile of a counter. Reserved memory is not a pile of allocations: active ones take its place.
     pub fn new(replay: &Replay, counter: Counter) -> Self {
         Self::with_pools(replay, counter, &Pools::default())
     }
@@ -150,7 +150,7 @@ impl Stack {
         Self { counter, layers: layers.collect() }
     }
 
-    /// What is stacked.
+    /// What is piled up.
     pub fn counter(&self) -> Counter {
         self.counter
     }
@@ -174,7 +174,7 @@ impl Stack {
         })
     }
 
-    /// Where an allocation lies in the stack at a moment, in bytes from the bottom.
+    /// Where an allocation lies in the pile at a moment, in bytes from the bottom.
     pub fn place(&self, replay: &Replay, index: AllocIdx, at: Moment) -> Option<(u64, u64)> {
         let measure = self.measure(replay);
         if index.index() >= replay.allocations().len() {
