@@ -1,7 +1,11 @@
 //! What each target starts from: small inputs of every kind, made here so that nothing large is kept. What once broke
 //! is among them in small: annotations that are never closed, levels below zero, rows that are one row.
 
-use vramscope_engine::{Axis, Bytes, Request, Source, Stretch, Weigh, encode};
+use vramscope_analysis::{AllocIdx, Counter, Moment};
+use vramscope_engine::{
+    AskCurve, AskDetails, AskDiff, AskInsights, AskLanes, AskMoment, AskOutline, AskRank, AskState,
+    AskSummary, AskTile, AskTree, Axis, Request, Source, Stretch, Weigh, encode,
+};
 use vramscope_snapshot::{Reader, ipc};
 use vramscope_testkit::shapes::SHAPES;
 use vramscope_testkit::verbs::VERBS;
@@ -66,19 +70,20 @@ const REQUESTS: &[&[u8]] = &[
 fn requests() -> Vec<Request> {
     let of = Source { file: 0, device: 0 };
     let stretch = Stretch { axis: Axis::Events, x: (0.0, 40.0), width: 50 };
-    let (bytes, y, height) = (Bytes::Requested, (0.0, 1e6), 40);
+    let (counter, y, height) = (Counter::Requested, (0.0, 1e6), 40);
+    let (alloc, at) = (AllocIdx(3), Moment(7));
     vec![
-        Request::Summary(of),
-        Request::Insights(of),
-        Request::Rank(of),
-        Request::Tile { of, bytes, stretch, y, height, pools: true, categories: true },
-        Request::Curve { of, stretch },
-        Request::Outline { of, bytes, stretch, alloc: 3, pools: false },
-        Request::Lanes { of, bytes, stretch, lanes: vec![(0, 0, 9)], height: 9, categories: false },
-        Request::Moment { of, at: 7, whole: true },
-        Request::Details { of, alloc: 3, at: 7 },
-        Request::State { of, at: 9 },
-        Request::Tree { of, weigh: Weigh::Lifetime(0, 9), inverted: true, own: true },
-        Request::Diff { before: (of, 0), after: (of, 9), own: true },
+        AskSummary { of }.into(),
+        AskInsights { of }.into(),
+        AskRank { of }.into(),
+        AskTile { of, counter, stretch, y, height, pools: true, categories: true }.into(),
+        AskCurve { of, stretch }.into(),
+        AskOutline { of, counter, stretch, alloc, pools: false }.into(),
+        AskLanes { of, counter, stretch, lanes: vec![(0, 0, 9)], height: 9, categories: false }.into(),
+        AskMoment { of, at, whole: true }.into(),
+        AskDetails { of, alloc, at }.into(),
+        AskState { of, at }.into(),
+        AskTree { of, weigh: Weigh::Lifetime(Moment(0), at), inverted: true, own: true }.into(),
+        AskDiff { before: (of, Moment(0)), after: (of, at), own: true }.into(),
     ]
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use vramscope_analysis::Counter;
 use vramscope_analysis::query::{
-    Filter, InPhase, MomentSpec, Pattern, parse_device, parse_pool, parse_stream,
+    Filter, InPhase, MomentSpec, Pattern, parse_address, parse_device, parse_pool, parse_stream,
 };
 use vramscope_files::{Cache, Opened};
 use vramscope_format::parse_bytes as size;
@@ -554,6 +554,10 @@ pub(crate) struct DemoArgs {
     pub(crate) output: OutputArgs,
 }
 
+fn address(text: &str) -> Result<u64, String> {
+    parse_address(text).ok_or_else(|| format!("'{text}' is not an address (try 0x7f686c000000)"))
+}
+
 /// Filters as they are typed: the same for every verb. `vramscope help filters` describes them.
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Filters")]
@@ -582,6 +586,9 @@ pub(crate) struct FilterArgs {
     /// Only stacks with a frame that matches, as file:line name; ignores case unless it has upper case
     #[arg(long, value_name = "REGEX")]
     stack: Vec<Pattern>,
+    /// Only blocks around this address, e.g. 0x7f686c000000
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    address: Option<u64>,
     /// Only this category, as `vramscope categories` names it
     #[arg(long, value_name = "NAME")]
     category: Option<String>,
@@ -616,6 +623,7 @@ impl Default for FilterArgs {
             min_size: None,
             max_size: None,
             stack: Vec::new(),
+            address: None,
             category: None,
             phase: None,
             ignore_frames: Vec::new(),
@@ -633,6 +641,7 @@ impl FilterArgs {
     /// The filter that was typed.
     pub(crate) fn filter(&self) -> Filter {
         Filter {
+            address: self.address,
             stream: self.stream,
             pool: self.pool,
             min_size: self.min_size,

@@ -115,13 +115,7 @@ impl FindingJson {
 
 /// A number with its unit.
 fn amount(amount: &Amount) -> String {
-    match amount {
-        Amount::Bytes(n) => text::size(*n),
-        Amount::Count(n) => text::count(*n),
-        Amount::Share(share) => text::percent(*share),
-        Amount::Micros(us) => text::duration(*us),
-        Amount::Text(text) => text::printable(text),
-    }
+    text::printable(&amount.words(&text::size))
 }
 
 /// The finding and its advice.

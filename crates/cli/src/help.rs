@@ -32,6 +32,7 @@ const FILTERS: &[&str] = &[
     "min_size",
     "max_size",
     "stack",
+    "address",
     "category",
     "phase",
     "ignore_frames",

@@ -132,14 +132,29 @@ impl GapJson {
 
     /// The causes that there are, in words.
     pub(crate) fn in_words(&self) -> String {
-        let parts = [
-            ("holes in segments in use", self.pinned_holes),
-            ("cached segments", self.cached),
-            ("private pools", self.pools),
-            ("rounding", self.rounding),
-            ("unsplit remainders", self.unsplit),
-            ("awaiting free", self.awaiting_free),
-        ];
+        let Self {
+            total,
+            rounding,
+            unsplit,
+            awaiting_free,
+            pinned_holes,
+            cached,
+            pools,
+            unexplained,
+            contradicted,
+        } = *self;
+        let gap = Gap {
+            total,
+            rounding,
+            unsplit,
+            awaiting_free,
+            pinned_holes,
+            cached,
+            pools,
+            unexplained,
+            contradicted,
+        };
+        let parts = gap.words();
         let shown = parts.iter().filter(|(_, bytes)| *bytes > 0);
         let mut shown: Vec<_> = shown.map(|(cause, n)| format!("{cause} {}", text::size(*n))).collect();
         if self.unexplained > 0 {

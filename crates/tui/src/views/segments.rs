@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::pools::known_pool;
 use vramscope_analysis::{AllocIdx, Gap, Moment, Range, State, gap};
-use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size, stream, words};
+use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size, stream};
 use vramscope_snapshot::PoolId;
 
 use super::{put, put_no_map, row_of};
@@ -341,8 +341,8 @@ fn draw_bar(
 
 /// Why more is reserved than requested, largest cause first.
 fn gap_words(gap: &Gap) -> String {
-    let causes = gap.parts().into_iter().filter(|(_, held)| *held > 0);
-    let parts = causes.map(|(name, held)| format!("{} {}", words(name), size(held)));
+    let causes = gap.words().into_iter().filter(|(_, held)| *held > 0);
+    let parts = causes.map(|(name, held)| format!("{name} {}", size(held)));
     let unexplained = (gap.unexplained != 0).then(|| format!("unexplained {}", size(gap.unexplained)));
     let parts: Vec<_> = parts.chain(unexplained).collect();
     format!("gap {} (reserved − requested): {}", size(gap.total), parts.join(", "))
