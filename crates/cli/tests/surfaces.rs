@@ -1,0 +1,186 @@
+//! Every surface says the same thing: for every recording, the command line's text and JSON, the terminal UI and the
+//! engine behind the window and the page have the same numbers and the same words.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use serde_json::Value;
+use vramscope_analysis::{Counter, Line};
+use vramscope_engine::{AskInsights, AskMoment, AskSummary, AskTree, OpenFile, Session, Source, Weigh};
+use vramscope_files::{Opened, find, open};
+use vramscope_format::{bytes, pool, size};
+use vramscope_tui::{App, Colors, Document, Effect, Ground, News, Theme, draw};
+
+/// All recordings of the repository that can be opened.
+fn recordings() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.to_string_lossy().ends_with(".pickle.xz"));
+    paths.sort();
+    assert!(paths.len() > 50, "{} recordings", paths.len());
+    paths
+}
+
+fn opened(path: &Path) -> Opened {
+    let (inputs, errors) = find(&[path.to_owned()]);
+    assert!(errors.is_empty(), "{errors:?}");
+    open(&inputs[0], None, &()).unwrap()
+}
+
+/// What the command line prints.
+fn printed(args: &[&str]) -> String {
+    let mut out = Vec::new();
+    let line = ["vramscope"].iter().chain(args).copied();
+    vramscope_cli::answer(line, &mut out).unwrap_or_else(|error| panic!("{args:?}: {error}"));
+    String::from_utf8(out).unwrap()
+}
+
+/// The terminal UI at the peak, as text.
+fn screen(path: &Path) -> String {
+    let (inputs, _) = find(&[path.to_owned()]);
+    let theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: false };
+    let mut app = App::new(inputs, false, theme, false);
+    app.resize(200, 50);
+    for effect in app.effects() {
+        if let Effect::Load(job) = effect {
+            let opened = open(&job.input, None, &()).unwrap();
+            app.receive(News::Loaded(job, Ok(Box::new(Document::new(opened)))));
+        }
+    }
+    app.settle();
+    app.update(KeyEvent::new(KeyCode::Char('p'), KeyModifiers::NONE));
+    app.settle();
+    let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
+    terminal.draw(|frame| draw(frame, &app)).unwrap();
+    terminal.backend().to_string()
+}
+
+fn session(path: &Path) -> (Session, Vec<Source>) {
+    let opened = opened(path);
+    let mut session = Session::default();
+    let name = path.display().to_string();
+    let file = OpenFile::new(name, "", opened.bytes, Arc::clone(&opened.snapshot), opened.replays.clone());
+    let sources = session.add(file);
+    (session, sources)
+}
+
+#[test]
+fn every_surface_has_the_same_numbers_and_the_same_words() {
+    let mut compared = 0;
+    for path in recordings() {
+        let name = path.to_string_lossy();
+        let text = printed(&["summary", &name, "--no-cache"]);
+        let json: Value = serde_json::from_str(&printed(&["summary", &name, "--no-cache", "--json"])).unwrap();
+        let devices = json["files"][0]["devices"].as_array().unwrap();
+        let screen = if devices.is_empty() { String::new() } else { screen(&path) };
+        let (session, sources) = session(&path);
+        for (device, &of) in devices.iter().zip(&sources) {
+            let summary = session.ask(AskSummary { of }).unwrap();
+            let at = format!("{name} {}", summary.device);
+            let says = |words: &str| assert!(text.contains(words), "{at}: the summary does not say {words:?}:\n{text}");
+            let shows = |words: &str| {
+                assert!(screen.contains(words), "{at}: the terminal does not show {words:?}:\n{screen}");
+            };
+
+            // What the device is called, and whether the recording is complete.
+            assert_eq!(device["name"], summary.device, "{at}");
+            says(&summary.device);
+            assert_eq!(device["verdict"]["sentence"], summary.verdict, "{at}");
+            says(&summary.verdict);
+            let notes: Vec<Value> = summary.notes.iter().map(|note| note.as_str().into()).collect();
+            assert_eq!(device["verdict"]["notes"], Value::Array(notes), "{at}");
+
+            // The counters.
+            for counter in Counter::ALL {
+                let peak = summary.peak(counter);
+                let stated = &device["peak"][counter.name()];
+                if stated.is_null() {
+                    continue;
+                }
+                assert_eq!(stated["bytes"], peak.bytes, "{at} {}", counter.name());
+                assert_eq!(stated["event"].as_u64(), peak.at.event().map(|event| event.0.into()), "{at}");
+                says(&bytes(peak.bytes));
+            }
+            let peak = summary.peak(Counter::Requested);
+            if sources.len() == 1 {
+                shows(&summary.device);
+                if summary.events > 1 {
+                    shows(&bytes(peak.bytes));
+                }
+            }
+
+            // What is live at the peak, by line: the window's call tree from the inside out has the same.
+            let tree = AskTree { of, weigh: Weigh::Live(peak.at), inverted: true, own: true };
+            let tree = session.ask(tree).unwrap();
+            if let (Some(first), Some(&child)) = (device["live_at_peak"].get(0), tree.nodes[0].children.first()) {
+                let line = Line {
+                    file: first["file"].as_str().unwrap().into(),
+                    line: first["line"].as_u64().unwrap() as u32,
+                    name: first["name"].as_str().unwrap().into(),
+                };
+                says(&line.short());
+                let node = &tree.nodes[child as usize];
+                let label = &tree.labels[node.label as usize];
+                if label.at == line {
+                    assert_eq!(node.bytes, first["bytes"].as_u64().unwrap(), "{at}: {}", line.short());
+                }
+            }
+
+            // The gap by cause.
+            if !device["gap_at_peak"].is_null() && summary.events > 0 {
+                let moment = session.ask(AskMoment { of, at: peak.at, whole: true }).unwrap();
+                for (cause, held) in &moment.gap {
+                    says(&format!("{cause} {}", size(*held)));
+                }
+            }
+
+            // Phases are called the same, and findings are the same sentences in the same order.
+            let spans: Vec<&str> = summary.spans.iter().map(|span| span.name.as_str()).collect();
+            for phase in device["phases"].as_array().unwrap() {
+                let phase = phase["name"].as_str().unwrap();
+                let is_one = |span: &&str| *span == phase || span.starts_with(&format!("{phase}#"));
+                assert!(spans.iter().any(|span| is_one(&span)), "{at}: {phase} is not in {spans:?}");
+                says(phase);
+            }
+            let insights = session.ask(AskInsights { of }).unwrap();
+            let titles: Vec<Value> = insights.iter().map(|insight| insight.title.as_str().into()).collect();
+            let findings: Vec<Value> =
+                device["findings"].as_array().unwrap().iter().map(|finding| finding["what"].clone()).collect();
+            assert_eq!(findings, titles, "{at}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 50, "{compared} devices");
+}
+
+#[test]
+fn a_pool_has_one_name() {
+    let path = recordings().into_iter().find(|path| path.ends_with("cudagraph_pools.pickle.xz")).unwrap();
+    let name = path.to_string_lossy();
+    let (session, sources) = session(&path);
+    let summary = session.ask(AskSummary { of: sources[0] }).unwrap();
+    let text = printed(&["pools", &name, "--no-cache"]);
+    for numbers in [(1, 0), (2, 0), (3, 0), (0, 0)] {
+        let called = pool(Some(numbers));
+        assert!(summary.pools.contains(&called), "{called} is not in {:?}", summary.pools);
+        assert!(text.contains(&called), "{called}: {text}");
+    }
+}
+
+/// The terms that surfaces use are in the glossary.
+#[test]
+fn the_glossary_has_every_term() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/glossary.md");
+    let glossary = std::fs::read_to_string(path).unwrap();
+    let terms = Counter::ALL.iter().map(|counter| counter.name().to_owned());
+    let gap = vramscope_analysis::Gap::default();
+    let causes = gap.words().into_iter().map(|(words, _)| words.to_owned());
+    let verdicts = ["exact", "late start", "ring overflow", "events skipped", "settings changed", "truncated", "state only"];
+    for term in terms.chain(causes).chain(verdicts.map(str::to_owned)) {
+        assert!(glossary.contains(&format!("**{term}**")), "{term} is not in docs/glossary.md");
+    }
+}
