@@ -44,7 +44,7 @@ pub(crate) fn seeds(target: &str, corpus: &[Vec<u8>]) -> Vec<Vec<u8>> {
         }
         "http" => REQUESTS.iter().map(|request| request.to_vec()).collect(),
         "ipc" => files().filter_map(|file| entry(&file)).collect(),
-        "wire" => requests().iter().map(encode).collect(),
+        "wire" => requests().iter().map(|request| encode(request).split_off(4)).collect(),
         _ => Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! Messages between a viewer and its engine, of any bytes: a request that a session answers, or none.
 
 use vramscope_analysis::Replay;
-use vramscope_engine::{OpenFile, Request, Response, Session, decode, encode};
+use vramscope_engine::{OpenFile, PROTOCOL, Request, Response, Session, decode, encode};
 use vramscope_snapshot::Reader;
 
 /// A session with one small file.
@@ -17,12 +17,14 @@ pub(crate) fn session(file: &[u8]) -> Session {
     session
 }
 
-/// Decodes bytes as a request, has it answered, and as an answer.
+/// Decodes bytes as a request, has it answered, and as an answer. The version of the protocol stands before each
+/// message and changes with the sources, so it is put there and is not part of an input.
 pub(crate) fn check(session: &Session, bytes: &[u8]) -> bool {
-    if let Ok(response) = decode::<Response>(bytes) {
+    let message = [&PROTOCOL.to_le_bytes()[..], bytes].concat();
+    if let Ok(response) = decode::<Response>(&message) {
         assert!(decode::<Response>(&encode(&response)).is_ok(), "what was written is read");
     }
-    let Ok(request) = decode::<Request>(bytes) else { return false };
+    let Ok(request) = decode::<Request>(&message) else { return false };
     let answer = session.answer(&request, &|| true);
     assert!(decode::<Option<Response>>(&encode(&answer)).is_ok(), "what was written is read");
     true
