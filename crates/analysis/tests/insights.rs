@@ -171,8 +171,8 @@ fn an_error_for_want_of_one_piece_is_fragmentation() {
     let oom = &found[0];
     assert_eq!((oom.kind, oom.severity), (Kind::OutOfMemory, Severity::High));
     // The last mark is PyTorch's: 4473225216 reserved and 4245905408 active after the error had been handled.
-    // 32 MiB were asked; the holes are reserved less active when it happened.
-    assert_eq!(evidence(oom, "asked"), Amount::Bytes(32 * MIB));
+    // 32 MiB were requested; the holes are reserved less active when it happened.
+    assert_eq!(evidence(oom, "requested"), Amount::Bytes(32 * MIB));
     let at = replay.counters(Moment::after(replay.ooms()[0].event));
     assert_eq!(evidence(oom, "free in holes"), Amount::Bytes((at.reserved - at.active) as u64));
     assert_eq!(evidence(oom, "cause"), Amount::Text("fragmentation".into()));

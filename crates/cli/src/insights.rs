@@ -10,16 +10,16 @@ use vramscope_analysis::{
 use vramscope_files::Opened;
 
 use crate::args::{FilterArgs, InsightsArgs};
+use crate::batch::{self, Run};
 use crate::finding::{self, FindingJson};
-use crate::many::{self, Run};
 use crate::style::{self, Role};
 use crate::subject::Subject;
 use crate::text;
 
 pub(crate) fn run(args: &InsightsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let read = many::open(&args.sources, File::new)?;
+    let read = batch::open(&args.sources, File::new)?;
     let mut across = Vec::new();
-    for run in many::runs(&read.values, |file| &file.run) {
+    for run in batch::runs(&read.values, |file| &file.run) {
         let digests: Vec<RankDigest> =
             run.iter().flat_map(|file| file.devices.iter().map(|device| device.digest.clone())).collect();
         across.extend(rank_insights(&digests, &compare_ranks(&digests), &text::size));
@@ -103,7 +103,7 @@ struct Device {
 impl File {
     fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Self> {
         let (path, run) = (opened.path.display().to_string(), Run::of(&opened));
-        let rank = many::rank(&opened);
+        let rank = batch::rank(&opened);
         let subjects = if opened.replays.is_empty() { Vec::new() } else { Subject::each(opened, filter)? };
         let devices: Vec<_> = subjects.iter().map(|subject| Device::new(subject, rank)).collect();
         let findings = subjects.iter().zip(&devices).flat_map(|(subject, device)| {

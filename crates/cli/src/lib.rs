@@ -2,6 +2,7 @@
 
 mod args;
 mod at;
+mod batch;
 mod categories;
 mod demo;
 mod diff;
@@ -13,7 +14,6 @@ mod flame;
 mod fragmentation;
 mod help;
 mod insights;
-mod many;
 mod output;
 mod overlap;
 mod phases;

@@ -12,18 +12,18 @@ use vramscope_analysis::{
 use vramscope_files::Opened;
 
 use crate::args::{FilterArgs, RanksArgs};
+use crate::batch::{self, Run};
 use crate::finding::{self, FindingJson};
-use crate::many::{self, Run};
 use crate::style::{self, Role};
 use crate::subject::Subject;
 use crate::table::Table;
 use crate::text;
 
 pub(crate) fn run(args: &RanksArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let read = many::open(&args.sources, Rank::new)?;
+    let read = batch::open(&args.sources, Rank::new)?;
     let ranks: Vec<&Rank> = read.values.iter().flatten().collect();
     let runs: Vec<Compared<'_>> =
-        many::runs(&ranks, |rank| &rank.run).into_iter().map(|ranks| Compared::new(&ranks)).collect();
+        batch::runs(&ranks, |rank| &rank.run).into_iter().map(|ranks| Compared::new(&ranks)).collect();
     if args.sources.output.json {
         let outliers = runs.iter().flat_map(Compared::outliers).collect();
         let findings = runs.iter().flat_map(Compared::findings).collect();
@@ -111,7 +111,7 @@ impl Rank {
             return Ok(Vec::new());
         }
         let run = Run::of(&opened);
-        let rank = many::rank(&opened);
+        let rank = batch::rank(&opened);
         let subjects = Subject::each(opened, filter)?;
         Ok(subjects.iter().map(|subject| Self::of(subject, rank, &run)).collect())
     }

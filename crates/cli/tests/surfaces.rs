@@ -74,14 +74,17 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
     for path in recordings() {
         let name = path.to_string_lossy();
         let text = printed(&["summary", &name, "--no-cache"]);
-        let json: Value = serde_json::from_str(&printed(&["summary", &name, "--no-cache", "--json"])).unwrap();
+        let json: Value =
+            serde_json::from_str(&printed(&["summary", &name, "--no-cache", "--json"])).unwrap();
         let devices = json["files"][0]["devices"].as_array().unwrap();
         let screen = if devices.is_empty() { String::new() } else { screen(&path) };
         let (session, sources) = session(&path);
         for (device, &of) in devices.iter().zip(&sources) {
             let summary = session.ask(AskSummary { of }).unwrap();
             let at = format!("{name} {}", summary.device);
-            let says = |words: &str| assert!(text.contains(words), "{at}: the summary does not say {words:?}:\n{text}");
+            let says = |words: &str| {
+                assert!(text.contains(words), "{at}: the summary does not say {words:?}:\n{text}")
+            };
             let shows = |words: &str| {
                 assert!(screen.contains(words), "{at}: the terminal does not show {words:?}:\n{screen}");
             };
@@ -116,7 +119,9 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
             // What is live at the peak, by line: the window's call tree from the inside out has the same.
             let tree = AskTree { of, weigh: Weigh::Live(peak.at), inverted: true, own: true };
             let tree = session.ask(tree).unwrap();
-            if let (Some(first), Some(&child)) = (device["live_at_peak"].get(0), tree.nodes[0].children.first()) {
+            if let (Some(first), Some(&child)) =
+                (device["live_at_peak"].get(0), tree.nodes[0].children.first())
+            {
                 let line = Line {
                     file: first["file"].as_str().unwrap().into(),
                     line: first["line"].as_u64().unwrap() as u32,
@@ -148,8 +153,12 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
             }
             let insights = session.ask(AskInsights { of }).unwrap();
             let titles: Vec<Value> = insights.iter().map(|insight| insight.title.as_str().into()).collect();
-            let findings: Vec<Value> =
-                device["findings"].as_array().unwrap().iter().map(|finding| finding["what"].clone()).collect();
+            let findings: Vec<Value> = device["findings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|finding| finding["what"].clone())
+                .collect();
             assert_eq!(findings, titles, "{at}");
             compared += 1;
         }
@@ -179,7 +188,15 @@ fn the_glossary_has_every_term() {
     let terms = Counter::ALL.iter().map(|counter| counter.name().to_owned());
     let gap = vramscope_analysis::Gap::default();
     let causes = gap.words().into_iter().map(|(words, _)| words.to_owned());
-    let verdicts = ["exact", "late start", "ring overflow", "events skipped", "settings changed", "truncated", "state only"];
+    let verdicts = [
+        "exact",
+        "late start",
+        "ring overflow",
+        "events skipped",
+        "settings changed",
+        "truncated",
+        "state only",
+    ];
     for term in terms.chain(causes).chain(verdicts.map(str::to_owned)) {
         assert!(glossary.contains(&format!("**{term}**")), "{term} is not in docs/glossary.md");
     }

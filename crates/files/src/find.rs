@@ -9,7 +9,7 @@ use vramscope_snapshot::{PROBE_BYTES, looks_like_snapshot};
 use walkdir::WalkDir;
 
 use crate::regular::{Links, open_regular};
-use crate::{OpenError, profile, side};
+use crate::{OpenError, profile, sidecar};
 
 /// Folders below the one that was named: a run has a few levels.
 const DEEPEST: usize = 32;
@@ -42,7 +42,7 @@ impl Input {
         match self.path.is_dir() {
             true => profile::files(&self.path).into_iter().map(|(.., path)| path).collect(),
             false => {
-                let beside = side::find(&self.path).into_iter().map(|(_, path)| path);
+                let beside = sidecar::find(&self.path).into_iter().map(|(_, path)| path);
                 std::iter::once(self.path.clone()).chain(beside).collect()
             }
         }

@@ -13,7 +13,7 @@ mod json;
 mod open;
 mod profile;
 mod regular;
-mod side;
+mod sidecar;
 mod write;
 
 pub use cache::Cache;

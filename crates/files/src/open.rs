@@ -15,7 +15,7 @@ use crate::cache::{Cache, Fingerprint};
 use crate::fetch::{Fetched, Fetching};
 use crate::find::Input;
 use crate::regular::{Links, open_regular};
-use crate::{profile, side};
+use crate::{profile, sidecar};
 
 /// Why an input could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -168,7 +168,7 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         return Ok(opened(input, bytes, snapshot, None));
     }
     let (mut file, bytes) = open_regular(&input.path, Links::Follow, u64::MAX).map_err(io_error)?;
-    let sidecars = side::find(&input.path);
+    let sidecars = sidecar::find(&input.path);
     let fingerprint = match cache {
         Some(_) => Fingerprint::new(&input.path, &mut file, &sidecars).ok().flatten(),
         None => None,
@@ -180,7 +180,7 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         return Ok(Opened { from_cache: true, ..opened(input, bytes, snapshot, None) });
     }
     let (mut snapshot, bytes) = fetched(Fetching::start(|| Ok(file)), bytes)?;
-    side::add(&mut snapshot, &sidecars);
+    sidecar::add(&mut snapshot, &sidecars);
     Ok(opened(input, bytes, snapshot, cache.cloned().zip(fingerprint)))
 }
 

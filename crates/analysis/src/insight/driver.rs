@@ -141,7 +141,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
                     when,
                     site: Site::default(),
                     what: format!(
-                        "memory {reason} {}: the allocator gave back {} of cached segments and \
+                        "memory {reason} {}: the allocator released {} of cached segments and \
                          tried again",
                         if saved == 1 { "once".to_owned() } else { format!("{saved} times") },
                         bytes(calls.bytes_returned)
@@ -176,16 +176,16 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
             when,
             site: Site { stack: calls.stack, line: case.line(frame), ..Site::default() },
             what: format!(
-                "memory goes to the driver and comes back: {} segments of {} were taken after others had been given \
-                 back{place}",
+                "segments are repeatedly released and re-acquired: {} segments of {} were acquired after others had \
+                 been released{place}",
                 calls.taken_again,
                 bytes(calls.bytes_again)
             ),
             evidence: Vec::new(),
             advice: fewer_calls(case, calls.taken),
         }
-        .with("taken from the driver", Amount::Count(calls.taken))
-        .with("given back", Amount::Count(calls.returned));
+        .with("acquired from the driver", Amount::Count(calls.taken))
+        .with("released", Amount::Count(calls.returned));
         if let Some(us) = case.micros(when.0, when.1) {
             finding = finding.with("over", Amount::Micros(us));
         }

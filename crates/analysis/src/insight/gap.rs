@@ -51,7 +51,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
             })
             .fold(0, u64::saturating_add);
         let advice = if snapshot.settings.expandable_segments {
-            "Allocate what lives long before what comes and goes, so that it does not lie in between"
+            "Allocate long-lived tensors before short-lived ones, so that they do not lie in between"
                 .to_owned()
         } else {
             format!(
@@ -73,7 +73,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
                 ..Site::default()
             },
             what: format!(
-                "{} are free in {} segments that something lives in, the largest hole is {}",
+                "{} is stranded in {} partly used segments; the largest hole is {}",
                 bytes(gap.pinned_holes),
                 segments.len(),
                 bytes(state.largest_hole())
@@ -86,7 +86,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
         .with("largest hole", Amount::Bytes(state.largest_hole()))
         .with("in whole pages of 2 MiB", Amount::Bytes(whole));
         if let (Some(worst), Some(pin)) = (worst, pin) {
-            let place = frame.map_or_else(|| "(no Python frame)".to_owned(), |frame| case.place(frame));
+            let place = frame.map_or_else(|| "(no frame)".to_owned(), |frame| case.place(frame));
             finding = finding
                 .with("free in the worst segment", Amount::Bytes(worst.free))
                 .with("blocks that pin it", Amount::Count(worst.live.len() as u64))
@@ -108,7 +108,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
                 bytes: gap.cached,
                 when: (at, at),
                 site: Site::default(),
-                what: format!("{} are cached in segments in which nothing lives", bytes(gap.cached)),
+                what: format!("{} is cached in completely unused segments", bytes(gap.cached)),
                 evidence: Vec::new(),
                 advice: advice.to_owned(),
             }

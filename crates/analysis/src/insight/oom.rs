@@ -68,14 +68,14 @@ fn without_map(case: &Case<'_>, oom: &Oom) -> Finding {
             ..Site::default()
         },
         what: format!(
-            "out of memory at event {event}: {} asked while {} were in use; what was free is not in this file",
+            "out of memory at event {event}: requested {} while {} was in use; what was free is not in this file",
             bytes(oom.requested),
             bytes(in_use)
         ),
         evidence: Vec::new(),
         advice: "Record a snapshot to see why: torch.cuda.memory._record_memory_history()".into(),
     }
-    .with("asked", Amount::Bytes(oom.requested))
+    .with("requested", Amount::Bytes(oom.requested))
     .with("in use", Amount::Bytes(in_use))
 }
 
@@ -126,8 +126,8 @@ fn one(case: &Case<'_>, oom: &Oom) -> Finding {
         Cause::Lack
     };
     let on_device = match is_limited {
-        true => format!("a limit kept it from the {} free on the device", bytes(oom.device_free)),
-        false => format!("{} were free on the device", bytes(oom.device_free)),
+        true => format!("{} was free on the device, but a per-process limit applied", bytes(oom.device_free)),
+        false => format!("{} was free on the device", bytes(oom.device_free)),
     };
     let short = |by: u64| bytes(oom.requested.saturating_sub(by));
     let why = match cause {
@@ -135,16 +135,17 @@ fn one(case: &Case<'_>, oom: &Oom) -> Finding {
             format!("a hole of {} was there, but for another pool or stream", bytes(state.largest_hole()))
         }
         Cause::Fragmentation => format!(
-            "fragmentation: {} were free in holes, the largest {} too small",
+            "fragmentation: {} was free in holes; the largest request that fits is {}, {} short",
             bytes(holes),
+            bytes(fits),
             short(fits)
         ),
         Cause::Lack => {
-            format!("lack of memory: {} were free in holes, {} too little", bytes(holes), short(free))
+            format!("lack of memory: {} was free in holes, {} short", bytes(holes), short(free))
         }
     };
     let what = format!(
-        "out of memory at event {}: {} asked; {on_device}; {why}",
+        "out of memory at event {}: requested {}; {on_device}; {why}",
         count(oom.event.0),
         bytes(oom.requested)
     );
@@ -202,7 +203,7 @@ fn one(case: &Case<'_>, oom: &Oom) -> Finding {
         advice,
     }
     .with("cause", Amount::Text(cause.name().to_owned()))
-    .with("asked", Amount::Bytes(oom.requested))
+    .with("requested", Amount::Bytes(oom.requested))
     .with("free on the device", Amount::Bytes(oom.device_free))
     .with("free in holes", Amount::Bytes(holes))
     .with(

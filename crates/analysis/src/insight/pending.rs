@@ -30,7 +30,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
             ..Site::default()
         },
         what: format!(
-            "{} were let go and could not be used yet, because another stream still did; most are of {place}",
+            "{} was released by the program but still in use by another stream; most of it is from {place}",
             bytes(found.peak_bytes)
         ),
         evidence: Vec::new(),

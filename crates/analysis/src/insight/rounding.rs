@@ -32,7 +32,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
         (
             Kind::Unsplit,
             gap.unsplit,
-            "in blocks larger than what was asked of them, which were not split",
+            "in blocks larger than requested, which were not split",
             match snapshot.settings.max_split_size {
                 Some(_) => "Raise max_split_size_mb, or leave it out: blocks above it are handed out whole",
                 None => {
@@ -63,7 +63,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
         if let Some(worst) = worst {
             finding = finding
                 .with("most in one block", Amount::Bytes(wasted(&worst)))
-                .with("which was asked for", Amount::Bytes(worst.requested));
+                .with("requested", Amount::Bytes(worst.requested));
         }
         finding
     })

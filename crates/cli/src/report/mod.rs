@@ -19,7 +19,7 @@ use vramscope_snapshot::ipc;
 
 use crate::args::{CacheArgs, FileArgs, FilterArgs};
 use crate::site::Site;
-use crate::{many, output, serve, summary};
+use crate::{batch, output, serve, summary};
 
 /// One HTML file with everything in it: viewer, data, summary, picture
 ///
@@ -69,26 +69,27 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         bail!("a report is not for a terminal; name a file with -o");
     }
     let site = Site::find()?;
-    let read = many::open_paths(&args.paths, &args.filter, args.cache.cache().as_ref(), |opened, filter| {
-        let opened = if args.redact { redact::redact(opened, args.keep_libraries) } else { opened };
-        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
-        ipc::encode(&opened.snapshot, &mut packer)?;
-        let data = packer.finish()?;
-        let name = opened.path.display().to_string();
-        let (bytes, rank, role) = (opened.bytes, opened.name.rank_text(), opened.name.role.clone());
-        let mut session = Session::default();
-        let sources = session.add(serve::for_session(opened.again()));
-        let picture = |of: Source| {
-            let shown = session.ask(AskSummary { of })?;
-            let peak = bytes_text(shown.peak(Counter::Requested).bytes);
-            let (which, events) = (shown.name_of(Counter::Requested), plural(shown.events, "event"));
-            let caption = format!("{} · {which} bytes over {events}, peak {peak}", shown.device);
-            Some((paint::poster(&session, of, PICTURE)?, caption))
-        };
-        let pictures = sources.into_iter().filter_map(picture).collect();
-        let summary = summary::File::new(opened, filter)?;
-        Ok(Part { name, bytes, rank, role, data, pictures, summary })
-    })?;
+    let read =
+        batch::open_paths(&args.paths, &args.filter, args.cache.cache().as_ref(), |opened, filter| {
+            let opened = if args.redact { redact::redact(opened, args.keep_libraries) } else { opened };
+            let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+            ipc::encode(&opened.snapshot, &mut packer)?;
+            let data = packer.finish()?;
+            let name = opened.path.display().to_string();
+            let (bytes, rank, role) = (opened.bytes, opened.name.rank_text(), opened.name.role.clone());
+            let mut session = Session::default();
+            let sources = session.add(serve::for_session(opened.again()));
+            let picture = |of: Source| {
+                let shown = session.ask(AskSummary { of })?;
+                let peak = bytes_text(shown.peak(Counter::Requested).bytes);
+                let (which, events) = (shown.name_of(Counter::Requested), plural(shown.events, "event"));
+                let caption = format!("{} · {which} bytes over {events}, peak {peak}", shown.device);
+                Some((paint::poster(&session, of, PICTURE)?, caption))
+            };
+            let pictures = sources.into_iter().filter_map(picture).collect();
+            let summary = summary::File::new(opened, filter)?;
+            Ok(Part { name, bytes, rank, role, data, pictures, summary })
+        })?;
     output::write_to(&args.file, &args.paths, out, |out| {
         let data = body(&read.values, &site)?;
         Ok(out.write_all(site.with(&data).as_bytes())?)

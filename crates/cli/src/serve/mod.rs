@@ -3,7 +3,7 @@
 //! Only this machine can connect, and only with the token in the address. Answers are pictures and tables, never
 //! the file, so a large file on a node far away costs kilobytes.
 
-mod door;
+mod auth;
 mod http;
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open};
 
 use crate::args::CacheArgs;
 use crate::site::Site;
-use door::Door;
+use auth::Auth;
 pub(crate) use http::hear;
 
 /// The viewer for a browser: files stay here, pictures go out
@@ -122,8 +122,8 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
 
     let (cache, reader) = (args.cache.cache(), Arc::clone(&shared));
     thread::spawn(move || read(&inputs, cache.as_ref(), &reader));
-    let door = Door { token, page: site.served(), module: site.module, shared };
-    http::serve(&listener, move |asked| door.answer(asked));
+    let auth = Auth { token, page: site.served(), module: site.module, shared };
+    http::serve(&listener, move |asked| auth.answer(asked));
     Ok(ExitCode::SUCCESS)
 }
 

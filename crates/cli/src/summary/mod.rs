@@ -12,10 +12,10 @@ use serde::Serialize;
 pub(crate) use report::{File, GapJson};
 
 use crate::args::SummaryArgs;
-use crate::{many, text};
+use crate::{batch, text};
 
 pub(crate) fn run(args: &SummaryArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let read = many::open(&args.sources, File::new)?;
+    let read = batch::open(&args.sources, File::new)?;
     print(&read.values, args.sources.output.json, out)?;
     Ok(read.finish(out, 0)?)
 }

@@ -15,7 +15,7 @@ use crate::args::FilterArgs;
 use crate::finding::FindingJson;
 use crate::subject::Subject;
 use crate::summary::chart::{Chart, chart};
-use crate::{many, text};
+use crate::{batch, text};
 
 /// Lines of the table, and phases, that are shown.
 const LINES: usize = 8;
@@ -267,7 +267,7 @@ impl File {
             path: opened.path.display().to_string(),
             format: opened.snapshot.format.clone(),
             bytes: opened.bytes,
-            rank: many::rank(&opened),
+            rank: batch::rank(&opened),
             rank_kind: opened.name.rank.map(|(kind, _)| kind.label()),
             step: opened.name.step,
             role: opened.name.role.clone(),

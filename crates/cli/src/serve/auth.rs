@@ -1,4 +1,4 @@
-//! Who may ask what.
+//! Who is answered, and what: the token, the host and the page.
 
 use std::sync::{Arc, PoisonError};
 
@@ -8,14 +8,14 @@ use super::Shared;
 use super::http::{Asked, Reply};
 
 /// What is behind the token.
-pub(super) struct Door {
+pub(super) struct Auth {
     pub(super) token: String,
     pub(super) page: String,
     pub(super) module: Vec<u8>,
     pub(super) shared: Arc<Shared>,
 }
 
-impl Door {
+impl Auth {
     /// Answers whoever has the token, from a page of this server.
     pub(super) fn answer(&self, asked: &Asked) -> Reply {
         // A name that leads here by a trick of DNS is another site's, and so is a page that sends from elsewhere.
@@ -46,6 +46,9 @@ impl Door {
     }
 
     fn ask(&self, question: &[u8]) -> Reply {
+        if question.is_empty() {
+            return Reply::no(400, "no request");
+        }
         let session = self.shared.session.read().unwrap_or_else(PoisonError::into_inner);
         // A page of another version sees from the answer that it must be reloaded.
         let answer = session.answer_encoded(question, &|| true).unwrap_or_default();
