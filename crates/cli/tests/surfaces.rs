@@ -83,7 +83,7 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
             let summary = session.ask(AskSummary { of }).unwrap();
             let at = format!("{name} {}", summary.device);
             let says = |words: &str| {
-                assert!(text.contains(words), "{at}: the summary does not say {words:?}:\n{text}")
+                assert!(text.contains(words), "{at}: the summary does not say {words:?}:\n{text}");
             };
             let shows = |words: &str| {
                 assert!(screen.contains(words), "{at}: the terminal does not show {words:?}:\n{screen}");
@@ -148,7 +148,7 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
             for phase in device["phases"].as_array().unwrap() {
                 let phase = phase["name"].as_str().unwrap();
                 let is_one = |span: &&str| *span == phase || span.starts_with(&format!("{phase}#"));
-                assert!(spans.iter().any(|span| is_one(&span)), "{at}: {phase} is not in {spans:?}");
+                assert!(spans.iter().any(&is_one), "{at}: {phase} is not in {spans:?}");
                 says(phase);
             }
             let insights = session.ask(AskInsights { of }).unwrap();

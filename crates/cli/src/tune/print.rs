@@ -34,7 +34,7 @@ pub(super) fn print(question: &Question, found: &Found, out: &mut dyn Write) -> 
             out,
             "  {:width$}  {:>23}  {:>14}  {:>9}  {}",
             text::fit(&name(answer), width),
-            range(answer.reserved_peak, |n| text::size(n)),
+            range(answer.reserved_peak, text::size),
             range(answer.device_allocs, text::count),
             range(answer.retries, text::count),
             style::paint(role, &words)
