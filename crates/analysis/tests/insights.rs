@@ -186,7 +186,7 @@ fn an_error_for_want_of_bytes_is_lack() {
     let found = found(&snapshot, &replay);
     assert_eq!(evidence(&found[0], "cause"), Amount::Text("lack".into()));
     // 64 less 4 on the device and 12 in the hole.
-    assert!(found[0].what.contains("48.0 MiB too little"), "{}", found[0].what);
+    assert!(found[0].what.contains("48.0 MiB short"), "{}", found[0].what);
     // A hole of 12 MiB is larger than 4 MiB on the device.
     assert_eq!(evidence(&found[0], "largest request that would have fitted"), Amount::Bytes(12 * MIB));
 }

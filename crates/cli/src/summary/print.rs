@@ -131,7 +131,11 @@ impl Device {
         if self.live_at_peak.is_empty() {
             return Ok(());
         }
-        let total = self.kept_peak.unwrap_or(self.peak.requested).bytes.max(1) as f64;
+        let sum = self
+            .live_at_peak
+            .iter()
+            .fold(self.rest_at_peak.bytes, |sum, line| sum.saturating_add(line.bytes));
+        let total = sum.max(1) as f64;
         let heading = if self.verdict.kind == Status::StateOnly {
             "live, by line"
         } else {

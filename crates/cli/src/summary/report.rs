@@ -294,12 +294,15 @@ impl Device {
         let peak = |counter| PeakJson::new(events, subject.peak(counter));
         let sentence = replay.verdict().sentence();
         let Verdict { status, estimated_bytes, notes } = replay.verdict().clone();
-        let kept_peak = subject.kept_peak();
+        // Without a history the one moment that counts is when the snapshot was taken.
+        let at_end = Peak { bytes: replay.counters(to).requested, at: to };
+        let is_state = status == Status::StateOnly;
+        let kept_peak = if is_state { at_end } else { subject.kept_peak() };
         let state = replay.state(kept_peak.at);
         let (live_at_peak, rest_at_peak) = lines(snapshot, &subject.live(&state));
         let peak_state = match subject.leaves_out_allocations() {
-            true => replay.state(subject.peak(Counter::Requested).at),
-            false => state,
+            true if !is_state => replay.state(subject.peak(Counter::Requested).at),
+            _ => state,
         };
         let spans = spans(snapshot, device);
         let mut found = insights(snapshot, replay, &spans, &text::size);
