@@ -10,7 +10,10 @@ use crate::process::{self, cargo, line, works};
 use crate::steps::Steps;
 use crate::web::{self, Page};
 
-/// They have no tests, and would be built with all that they need.
+/// Examples have been checked by clippy; linking them would take longer.
+const KINDS: [&str; 3] = ["--lib", "--bins", "--tests"];
+
+/// What would be built a second time, with all that it needs, for no tests: xtask's own have a step of their own.
 const WITHOUT_TOOLS: [&str; 4] = ["--exclude", "xtask", "--exclude", "vramscope-bench"];
 
 /// Fails on unformatted code, on any warning, on a license that is not allowed, and on a failing or skipped test.
@@ -33,7 +36,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
     })?;
     // Before the tests, because the program contains it.
     steps.step("page", || web::build(Page::Quick))?;
-    steps.step("examples", || process::run(&mut cargo(&["test", "--workspace", "--locked", "--doc"])))?;
+    steps.step("tests in documentation", || {
+        process::run(cargo(&["test", "--workspace", "--locked", "--doc"]).args(WITHOUT_TOOLS))
+    })?;
     let summary = steps.step("tests", tests)?;
     steps.print();
     eprintln!("\n{summary}");
@@ -48,16 +53,16 @@ fn clippy(what: &[&str]) -> anyhow::Result<()> {
 /// tests do. Returns the line that says how many tests ran.
 fn tests() -> anyhow::Result<String> {
     if works(&mut cargo(&["nextest", "--version"])) {
-        let mut nextest = cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]);
-        let lines = tee(nextest.args(WITHOUT_TOOLS), Stream::Stderr)?;
+        // Without colors, because its last line is read.
+        let run = ["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--color", "never"];
+        let lines = tee(cargo(&run).args(KINDS).args(WITHOUT_TOOLS), Stream::Stderr)?;
         let summary = lines.iter().rfind(|line| line.contains("tests run:"));
         let summary = summary.context("nextest has not said how many tests ran")?;
         ensure!(summary.contains(" 0 skipped"), "tests were skipped: {summary}");
         return Ok(summary.clone());
     }
-    let mut test =
-        cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"]);
-    let lines = tee(test.args(WITHOUT_TOOLS), Stream::Stdout)?;
+    let run = ["test", "--workspace", "--locked", "--no-fail-fast"];
+    let lines = tee(cargo(&run).args(KINDS).args(WITHOUT_TOOLS), Stream::Stdout)?;
     let results: Vec<&String> = lines.iter().filter(|line| line.starts_with("test result:")).collect();
     let count = |what: &str| results.iter().map(|result| count(result, what)).sum::<u64>();
     let (passed, ignored) = (count("passed"), count("ignored"));

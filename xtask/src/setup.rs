@@ -43,8 +43,10 @@ fn target() -> anyhow::Result<()> {
 }
 
 fn packages() -> anyhow::Result<()> {
-    let is_missing =
-        |package: &&str| !works(Command::new("dpkg-query").args(["--show", "--showformat=", *package]));
+    let is_missing = |package: &&str| {
+        let status = Command::new("dpkg-query").args(["--show", "--showformat=${Status}", package]).output();
+        !status.is_ok_and(|status| status.stdout == b"install ok installed")
+    };
     let missing: Vec<_> = DEBIAN_PACKAGES.into_iter().filter(is_missing).collect();
     if missing.is_empty() {
         return Ok(());
