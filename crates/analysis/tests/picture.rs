@@ -4,7 +4,7 @@
 mod common;
 
 use proptest::prelude::*;
-use vramscope_analysis::picture::{Axis, Cell, Clock, Columns, Lane, Lanes, Pile, Rows, lanes};
+use vramscope_analysis::pictures::{Axis, Cell, Clock, Columns, Lane, Lanes, Pile, Rows, lanes};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::{AllocIdx, Allocation, Counter, Moment, Replay, Times};
 use vramscope_snapshot::{DeviceId, EventTable};

@@ -8,13 +8,12 @@ use std::process::ExitCode;
 use serde::{Serialize, Serializer};
 use vramscope_analysis::query::MomentSpec;
 use vramscope_analysis::shapes::{Clues, Dims, SHOWN, Shapes};
-use vramscope_analysis::{Allocation, Replay, State, gap};
+use vramscope_analysis::{Allocation, Gap, Replay, State, gap};
 use vramscope_snapshot::{EventTable, Snapshot, StackId};
 
 use crate::args::AtArgs;
 use crate::stack::StackJson;
 use crate::subject::{Subject, answer};
-use crate::summary::GapJson;
 use crate::table::Table;
 use crate::{text, tree};
 
@@ -28,7 +27,7 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
     }
     let dims = args.model.dims()?;
     let shapes = (dims != Dims::default()).then(|| Shapes::new(&dims));
-    answer(&args.source, Some(&spec), out, |subject, at, out| {
+    answer(&args.source, Some(&spec), out, &mut |subject, at, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let events = snapshot.events(replay.device());
         let report =
@@ -70,7 +69,7 @@ struct At<'a> {
     shown_count: usize,
     largest_hole: Option<u64>,
     /// Reserved minus requested, by cause.
-    gap: Option<GapJson>,
+    gap: Option<Gap>,
     verdict: &'static str,
     estimated_bytes: u64,
     /// Written one by one: stacks repeated for every allocation can be far larger than the file.
@@ -137,8 +136,8 @@ impl Report<'_> {
         }
     }
 
-    fn gap(&self) -> Option<GapJson> {
-        self.reserved().map(|_| gap(self.snapshot, self.replay, &self.state).into())
+    fn gap(&self) -> Option<Gap> {
+        self.reserved().map(|_| gap(self.snapshot, self.replay, &self.state))
     }
 
     fn reserved(&self) -> Option<i64> {
@@ -183,7 +182,7 @@ impl Report<'_> {
         if let Some(gap) = self.gap()
             && gap.is_worth_a_word()
         {
-            let gap = format!("gap {}: {}", text::size(gap.total), gap.in_words());
+            let gap = format!("gap {}: {}", text::size(gap.total), gap.sentence(&text::size));
             writeln!(out, "\n  {}", text::wrapped(&gap, 4))?;
         }
         writeln!(out)

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<
             Rules::parse(&text).with_context(|| path.display().to_string())?
         }
     };
-    answer(&args.source, Some(&args.moment.spec()), out, |subject, at, out| {
+    answer(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
         let replay = subject.replay();
         let categories = classify(replay, subject.snapshot(), &rules);
         let state = replay.state(at);

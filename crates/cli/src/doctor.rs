@@ -12,7 +12,7 @@ use crate::subject::{Subject, answer};
 use crate::text;
 
 pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    answer(&args.source, None, out, |subject, _, out| {
+    answer(&args.source, None, out, &mut |subject, _, out| {
         let checks = checks(subject);
         if args.source.output.json {
             let report =

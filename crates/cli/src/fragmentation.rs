@@ -17,7 +17,7 @@ use crate::text;
 const SEGMENTS: usize = 8;
 
 pub(crate) fn run(args: &FragmentationArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    answer_map(&args.source, None, out, |subject, _, out| {
+    answer_map(&args.source, None, out, &mut |subject, _, out| {
         let found = fragmentation(subject.replay(), subject.range(), args.samples.max(1), args.request);
         if args.source.output.json {
             let report = Report {

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &OverlapArgs, out: &mut dyn Write) -> anyhow::Result<Exi
         By::Line => GroupBy::Line,
         By::Stack => GroupBy::Stack,
     };
-    answer(&args.source, Some(&args.moment.spec()), out, |subject, from, out| {
+    answer(&args.source, Some(&args.moment.spec()), out, &mut |subject, from, out| {
         let to = args.to.as_ref().map_or(Ok(from), |to| subject.moment(to))?;
         if to < from {
             bail!("--to is before --at");

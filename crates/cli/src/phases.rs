@@ -13,7 +13,7 @@ use crate::table::Table;
 use crate::text;
 
 pub(crate) fn run(args: &PhasesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    answer(&args.source, None, out, |subject, _, out| {
+    answer(&args.source, None, out, &mut |subject, _, out| {
         let (snapshot, (from, to)) = (subject.snapshot(), subject.range());
         let mut spans = spans(snapshot, subject.replay().device());
         spans.retain(|span| span.to >= from && span.from <= to);

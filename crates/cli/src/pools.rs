@@ -31,7 +31,7 @@ pub(crate) struct PoolsArgs {
 }
 
 pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    answer_map(&args.source, Some(&args.moment.spec()), out, |subject, at, out| {
+    answer_map(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let pools = Pools::all(snapshot, replay);
         let summaries = pools.summaries(snapshot, replay, at);

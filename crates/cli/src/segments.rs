@@ -18,7 +18,7 @@ use crate::text;
 const FILL: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 pub(crate) fn run(args: &SegmentsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    answer_map(&args.source, Some(&args.moment.spec()), out, |subject, at, out| {
+    answer_map(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
         let state = subject.replay().state(at);
         let mut segments = segments(subject, &state);
         let pools = pools(&segments);

@@ -32,16 +32,22 @@ pub(crate) struct Weighed {
     pub(crate) at: Option<Moment>,
 }
 
+/// How an answer ends: with the exit code of the command.
+pub(crate) type Answered = anyhow::Result<ExitCode>;
+
+/// Prints the answer for one device at one moment.
+pub(crate) type Each<'a> = &'a mut dyn FnMut(&Subject, Moment, &mut dyn Write) -> anyhow::Result<()>;
+
 /// Opens one file and answers for every device that the question is about, as text or as JSON. A device on which the
 /// moment does not exist is left out, unless that leaves none. JSON of several devices is a list of their answers.
 pub(crate) fn answer(
     source: &Source,
     at: Option<&MomentSpec>,
     out: &mut dyn Write,
-    mut each: impl FnMut(&Subject, Moment, &mut dyn Write) -> anyhow::Result<()>,
-) -> anyhow::Result<ExitCode> {
+    each: Each<'_>,
+) -> Answered {
     let subjects = open_path(&source.path, &source.filter, &source.output.cache)?;
-    answer_of(&subjects, at, &source.output, out, &mut each)
+    answer_of(&subjects, at, &source.output, out, each)
 }
 
 /// The same for a question that needs a map of memory: where segments and blocks lie.
@@ -49,20 +55,13 @@ pub(crate) fn answer_map(
     source: &Source,
     at: Option<&MomentSpec>,
     out: &mut dyn Write,
-    mut each: impl FnMut(&Subject, Moment, &mut dyn Write) -> anyhow::Result<()>,
-) -> anyhow::Result<ExitCode> {
+    each: Each<'_>,
+) -> Answered {
     let subjects = open_path(&source.path, &source.filter, &source.output.cache)?;
-    if let Some(subject) = subjects.first()
-        && !subject.snapshot().has.addresses
-    {
-        bail!(
-            "{}: segments, holes and pools are not in this file ({}): it lists blocks and totals. A snapshot has them: \
-             torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")",
-            source.path.display(),
-            subject.snapshot().format
-        );
+    if let Some(subject) = subjects.first() {
+        subject.needs_map()?;
     }
-    answer_of(&subjects, at, &source.output, out, &mut each)
+    answer_of(&subjects, at, &source.output, out, each)
 }
 
 fn answer_of(
@@ -70,8 +69,8 @@ fn answer_of(
     at: Option<&MomentSpec>,
     output: &OutputArgs,
     out: &mut dyn Write,
-    each: &mut dyn FnMut(&Subject, Moment, &mut dyn Write) -> anyhow::Result<()>,
-) -> anyhow::Result<ExitCode> {
+    each: Each<'_>,
+) -> Answered {
     let found = with_moments(subjects, at)?;
     if output.json {
         let is_list = found.len() > 1;
@@ -180,6 +179,19 @@ impl Subject {
             Some(error) if subjects.is_empty() => Err(error.into()),
             _ => Ok(subjects),
         }
+    }
+
+    /// Refuses where the file has no map of memory.
+    fn needs_map(&self) -> anyhow::Result<()> {
+        if self.snapshot().has.addresses {
+            return Ok(());
+        }
+        bail!(
+            "{}: segments, holes and pools are not in this file ({}): it lists blocks and totals. A snapshot has them: \
+             torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")",
+            self.path(),
+            self.snapshot().format
+        )
     }
 
     /// The path as it is shown.

@@ -23,7 +23,7 @@ const DEFAULT_ROWS: usize = 20;
 pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let dims = args.model.dims()?;
     let shapes = (dims != Dims::default()).then(|| Shapes::new(&dims));
-    answer(&args.source, Some(&args.moment.spec()), out, |subject, at, out| {
+    answer(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
         let mut rows = rows(args.of, subject, at);
         let total = rows.iter().fold(Row::default(), Row::plus);
         rows.sort_by_key(|row| (Reverse(row.rank(args.by)), row.order));

@@ -16,7 +16,7 @@ const DEEPEST: usize = 400;
 
 pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let spec = args.weigh.moment.spec();
-    answer(&args.source, Some(&spec), out, |subject, at, out| {
+    answer(&args.source, Some(&spec), out, &mut |subject, at, out| {
         let weighed = subject.weights(&args.weigh, at);
         let direction = if args.invert { Direction::Inverted } else { Direction::TopDown };
         let tree =

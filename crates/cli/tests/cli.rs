@@ -1,56 +1,16 @@
 //! The command as its users run it: what it prints, where, and the exit code.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod common;
+
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-fn recordings() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
-}
-
-fn recording(name: &str) -> String {
-    recordings().join(name).to_str().unwrap().to_owned()
-}
-
-fn vramscope(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_vramscope")).args(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// The JSON of a run that must succeed.
-fn json(args: &[&str]) -> Value {
-    let output = vramscope(&[args, &["--json", "--no-cache"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// Exit code and standard error of a run that must fail without printing anything else.
-fn failure(args: &[&str]) -> String {
-    let output = vramscope(args);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-    assert_eq!(text(&output.stdout), "");
-    text(&output.stderr)
-}
-
-fn file(folder: &tempfile::TempDir, name: &str, content: &[u8]) -> String {
-    let path = folder.path().join(name);
-    fs::write(&path, content).unwrap();
-    path.to_str().unwrap().to_owned()
-}
-
-fn unpacked(name: &str) -> Vec<u8> {
-    let packed = fs::read(recordings().join(name)).unwrap();
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut lzma_rust2::XzReader::new(packed.as_slice(), true), &mut bytes).unwrap();
-    bytes
-}
+use common::{failure, file, json, recording, recordings, text, unpacked, vramscope};
 
 /// The numbers are PyTorch's, from `oom.oracle.json`, mark "oom".
 #[test]
@@ -101,24 +61,6 @@ fn at_as_json_is_the_contract() {
     let limited = json(&["at", &path, "--end", "--limit", "2"]);
     assert_eq!(limited["live"].as_array().unwrap().len(), 2);
     assert_eq!(limited["live_count"], live.len());
-}
-
-/// The same moment by its event, its time, and as the peak.
-#[test]
-fn a_moment_can_be_named_in_every_way() {
-    let path = recording("llama_python.pickle.xz");
-    let peak = &json(&["summary", &path])["files"][0]["devices"][0]["peak"]["requested"];
-    let by_peak = json(&["at", &path, "--peak", "--limit", "3"]);
-    assert_eq!(by_peak["requested"], peak["bytes"]);
-    assert_eq!(by_peak["event"], peak["event"]);
-    let by_event = json(&["at", &path, "--event", &peak["event"].to_string(), "--limit", "3"]);
-    assert_eq!(by_event, by_peak);
-    let by_time = json(&["at", &path, "--time-us", &peak["time_us"].to_string(), "--limit", "3"]);
-    assert!(by_time["event"].as_u64() >= by_peak["event"].as_u64(), "the last event at that time");
-    let start = json(&["at", &path, "--start"]);
-    assert_eq!((&start["event"], &start["reserved"]), (&Value::Null, &Value::from(0)));
-    let before = json(&["at", &path, "--time-us", "0"]);
-    assert_eq!(before["event"], Value::Null);
 }
 
 #[test]
@@ -214,21 +156,6 @@ fn a_bad_file_does_not_hide_the_others() {
 }
 
 #[test]
-fn moments_that_do_not_exist() {
-    let path = recording("mempool.pickle.xz");
-    let error = failure(&["at", &path, "--event", "53"]);
-    assert!(error.contains("there is no event 53: the trace has events 0 to 52"), "{error}");
-    let error = failure(&["at", &path, "--oom"]);
-    assert!(error.contains("memory never ran out in this recording. Try peak"), "{error}");
-    let error = failure(&["at", &path, "--end", "--device", "3"]);
-    assert!(error.contains("there is no cuda:3 in this file; it has: cuda:0"), "{error}");
-    // Without a moment the peak is meant.
-    assert_eq!(json(&["at", &path]), json(&["at", &path, "--peak"]));
-    let error = failure(&["at", recordings().to_str().unwrap(), "--end"]);
-    assert!(error.contains("snapshots; name one of them"), "{error}");
-}
-
-#[test]
 fn a_reader_that_leaves_early_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_vramscope"))
         .args(["at", &recording("inference_kv.pickle.xz"), "--peak", "--json", "--no-cache"])
@@ -278,26 +205,6 @@ fn tables_of_the_summary_add_up() {
     }
 }
 
-/// What the filters leave of the peak is what `at` lists with the same filters at that moment.
-#[test]
-fn filters_apply_to_the_summary() {
-    let path = recording("llama_python.pickle.xz");
-    let filters = ["--stack", "modeling", "--min-size", "1MiB", "--since", "in:forward#2:start"];
-    let device = &json(&[&["summary", &path][..], &filters[..]].concat())["files"][0]["devices"][0];
-    let event = device["kept_peak"]["event"].to_string();
-    let at = json(&[&["at", &path, "--event", &event][..], &filters[..]].concat());
-    let listed: u64 =
-        at["live"].as_array().unwrap().iter().map(|live| live["requested"].as_u64().unwrap()).sum();
-    assert_eq!(device["kept_peak"]["bytes"], listed);
-    let whole = &json(&["summary", &path])["files"][0]["devices"][0];
-    assert_eq!(whole["kept_peak"], Value::Null);
-    assert!(device["peak"]["requested"]["bytes"].as_u64() <= whole["peak"]["requested"]["bytes"].as_u64());
-    assert!(
-        failure(&["summary", &path, "--since", "end", "--until", "start"])
-            .contains("--since is after --until")
-    );
-}
-
 /// The recordings whose verdict is exact, one per kind.
 const EXACT: [&str; 6] =
     ["llama_python", "leak_graph", "oom", "cudagraph_pools", "expandable_mixed", "record_stream"];
@@ -331,32 +238,6 @@ fn tree_and_top_add_up_to_the_counter() {
         let bytes = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
         assert_eq!(text(&folded.stdout).lines().map(bytes).sum::<u64>(), peak.as_u64().unwrap(), "{name}");
     }
-}
-
-#[test]
-fn filters_restrict_what_is_shown_and_moments_have_names() {
-    let path = recording("leak_graph.pickle.xz");
-    let all = json(&["tree", &path, "--at", "end"]);
-    let kept = json(&["tree", &path, "--at", "end", "--stack", "activations.py", "--min-size", "1MiB"]);
-    let (all, kept) = (all["root"]["bytes"].as_u64().unwrap(), kept["root"]["bytes"].as_u64().unwrap());
-    assert!(0 < kept && kept < all, "{kept} of {all}");
-
-    let second = json(&["at", &path, "--in", "backward", "--nth", "2", "--limit", "0"]);
-    let third = json(&["at", &path, "--in", "backward", "--nth", "3", "--limit", "0"]);
-    assert!(second["event"].as_u64() < third["event"].as_u64());
-    let error = failure(&["tree", &path, "--at", "in:sideways"]);
-    assert!(
-        error.contains("there is no phase 'sideways'; there are: backward, forward, optimizer"),
-        "{error}"
-    );
-    let error = failure(&["tree", &path, "--at", "peak:yesterday"]);
-    assert!(error.contains("'peak:yesterday' is not a moment"), "{error}");
-    // The in: may be left out, and every verb takes the same words.
-    assert_eq!(json(&["tree", &path, "--at", "backward#2"]), json(&["tree", &path, "--in", "backward#2"]));
-
-    let pool = json(&["at", &recording("mempool.pickle.xz"), "--end", "--pool", "0,1"]);
-    assert!(pool["live"].as_array().unwrap().iter().all(|live| live["pool"] == serde_json::json!([0, 1])));
-    assert!(pool["shown_count"].as_u64() < pool["live_count"].as_u64());
 }
 
 #[test]
@@ -651,100 +532,4 @@ fn what_is_not_in_a_file_is_not_zero() {
         let error = text(&output.stderr);
         assert!(error.contains("are not in this file (xz, Kineto trace)"), "{verb}: {error}");
     }
-}
-
-/// Two devices: memory runs out on the first, the second has the longer trace and allocates more.
-fn two_devices(folder: &tempfile::TempDir) -> String {
-    let frames = r#""frames": [{"name": "step", "filename": "train.py", "line": 7}]"#;
-    let first = format!(
-        r#"{{"action": "segment_alloc", "addr": 4096, "size": 2097152, "stream": 0, {frames}}},
-           {{"action": "alloc", "addr": 4096, "size": 1048576, "stream": 0, {frames}}},
-           {{"action": "oom", "addr": 1024, "size": 8388608, "stream": 0, "device_free": 1024, {frames}}}"#
-    );
-    let second: Vec<_> = (0..4)
-        .flat_map(|n| {
-            let addr = 1_u64 << (30 + n);
-            [
-                format!(r#"{{"action": "segment_alloc", "addr": {addr}, "size": 20971520, "stream": 0, {frames}}}"#),
-                format!(r#"{{"action": "alloc", "addr": {addr}, "size": 16777216, "stream": 0, {frames}}}"#),
-            ]
-        })
-        .collect();
-    let segment = |device: u32, addr: u64, total: u64, used: u64| {
-        let free = total - used;
-        format!(
-            r#"{{"device": {device}, "address": {addr}, "total_size": {total}, "allocated_size": {used},
-                "active_size": {used}, "requested_size": {used}, "stream": 0, "segment_type": "large", "blocks": [
-                {{"address": {addr}, "size": {used}, "requested_size": {used}, "state": "active_allocated", "frames": []}},
-                {{"address": {}, "size": {free}, "requested_size": 0, "state": "inactive", "frames": []}}]}}"#,
-            addr + used
-        )
-    };
-    let mut segments = vec![segment(0, 4096, 2 << 20, 1 << 20)];
-    segments.extend((0..4).map(|n| segment(1, 1 << (30 + n), 20 << 20, 16 << 20)));
-    let (segments, second) = (segments.join(","), second.join(","));
-    let text = format!(r#"{{"segments": [{segments}], "device_traces": [[{first}], [{second}]]}}"#);
-    file(folder, "two.json", text.as_bytes())
-}
-
-#[test]
-fn no_device_is_hidden_by_one_with_a_longer_trace() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = two_devices(&folder);
-    // The error is found, wherever it is.
-    let output = vramscope(&["insights", &path, "--fail-on", "high"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    assert!(text(&output.stdout).contains("requested by train.py:7 step"), "{}", text(&output.stdout));
-    let at = json(&["at", &path, "--oom"]);
-    assert_eq!(
-        (&at["device"], &at["requested"]),
-        (&0.into(), &1_048_576.into()),
-        "only there memory ran out"
-    );
-    // Of both devices where both have the moment, of one where it is named.
-    let both = json(&["at", &path]);
-    assert_eq!(both["schema"], "vramscope/devices/1");
-    let requested: Vec<_> =
-        both["devices"].as_array().unwrap().iter().map(|at| at["requested"].as_u64().unwrap()).collect();
-    assert_eq!(requested, [1 << 20, 4 * (16 << 20)]);
-    assert_eq!(json(&["at", &path, "--device", "cuda:1"])["requested"], 4 * (16 << 20));
-    let ranks = json(&["ranks", &path]);
-    let ooms: Vec<_> = ranks["ranks"].as_array().unwrap().iter().map(|rank| rank["oom"].as_u64()).collect();
-    assert_eq!(ooms, [Some(1), Some(0)]);
-    // Pictures of one device ask for it.
-    assert!(failure(&["flame", &path]).contains("the file has cuda:0, cuda:1: name one with --device"));
-}
-
-#[test]
-fn bounds_decide_what_the_peak_is() {
-    let path = recording("oom.pickle.xz");
-    let bounds = ["--since", "in:forward#2:start", "--until", "in:forward#2:end"];
-    let summary = json(&[&["summary", &path][..], &bounds].concat());
-    let peak = &summary["files"][0]["devices"][0]["peak"]["requested"];
-    for verb in ["at", "tree", "top", "categories"] {
-        let report = json(&[&[verb, &path][..], &bounds].concat());
-        assert_eq!(report["event"], peak["event"], "{verb}");
-    }
-}
-
-#[test]
-fn a_filter_that_matches_nothing_says_so() {
-    let path = recording("oom.pickle.xz");
-    for verb in ["summary", "at", "top", "tree", "categories"] {
-        let output = vramscope(&[verb, &path, "--stack", "no_such_function"]);
-        let printed = text(&output.stdout);
-        assert!(
-            printed.contains("no match: the filters leave none of 4 006 allocations"),
-            "{verb}: {printed}"
-        );
-    }
-}
-
-#[test]
-fn frames_that_are_passed_over_do_not_swallow_your_line() {
-    let path = recording("oom.pickle.xz");
-    let output = vramscope(&["at", &path, "--ignore-frames", "site-packages"]);
-    let printed = text(&output.stdout);
-    assert!(!printed.contains("modeling_llama.py"), "{printed}");
-    assert!(printed.contains("capture.py:"), "the script's own line: {printed}");
 }

@@ -33,6 +33,8 @@ pub enum Response {
     Allocations(Arc<Page<AllocationRow>>),
     /// To [`crate::AskStacks`].
     Stacks(Arc<Page<StackRow>>),
+    /// To [`crate::AskCsv`].
+    Csv(Arc<Page<String>>),
     /// To [`crate::AskLifetimes`].
     Lifetimes(Arc<Page<LifetimeRow>>),
     /// To [`crate::AskSearch`].

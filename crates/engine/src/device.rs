@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use hashbrown::HashMap;
 use vramscope_analysis::categories::{Categories, Rules, classify};
-use vramscope_analysis::picture::{Clock, Lane, Pile, lanes};
+use vramscope_analysis::pictures::{Clock, Lane, Pile, lanes};
 use vramscope_analysis::pools::{Pools, has_private, known_pool};
+use vramscope_analysis::tables::Rows;
 use vramscope_analysis::{
     AllocIdx, Counter, Line, Moment, Replay, Span, Sum, Times, is_internal, open_spans, operator, query,
     spans,
@@ -121,6 +122,7 @@ pub(crate) struct Device {
     /// Of each counter, first without and then with private pools together.
     piles: [OnceLock<Pile>; 6],
     pools: OnceLock<Pools>,
+    all_pools: OnceLock<Pools>,
     categories: OnceLock<Categories>,
     lanes: OnceLock<Vec<Lane>>,
     totals: OnceLock<HashMap<StackId, Total>>,
@@ -138,6 +140,7 @@ impl Device {
             spans,
             piles: Default::default(),
             pools: OnceLock::new(),
+            all_pools: OnceLock::new(),
             categories: OnceLock::new(),
             lanes: OnceLock::new(),
             totals: OnceLock::new(),
@@ -170,6 +173,12 @@ impl Device {
     /// The envelopes of private pools.
     pub(crate) fn pools(&self, snapshot: &Snapshot) -> &Pools {
         self.pools.get_or_init(|| Pools::private(snapshot, &self.replay))
+    }
+
+    /// Rows of tables that leave.
+    pub(crate) fn table_rows<'a>(&'a self, snapshot: &'a Snapshot) -> Rows<'a> {
+        let pools = self.all_pools.get_or_init(|| Pools::all(snapshot, &self.replay));
+        Rows::new(snapshot, &self.replay, pools)
     }
 
     /// What each allocation is for.

@@ -35,4 +35,4 @@ pub use queue::{Asked, Queue};
 pub use session::{OpenFile, Session};
 pub use wire::{PROTOCOL, WireError, decode, encode};
 
-pub use vramscope_analysis::picture::Axis;
+pub use vramscope_analysis::pictures::Axis;

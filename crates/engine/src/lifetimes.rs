@@ -1,12 +1,14 @@
 //! Lifetimes as bars, grouped, a page at a time.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_analysis::{AllocIdx, GroupBy, Sum};
 
 use crate::answers::{LifetimeRow, LineId, Page};
 use crate::device::{Device, File};
-use crate::protocol::AskLifetimes;
+use crate::protocol::{AskLifetimes, Which};
 use crate::rows::{self, NoRows};
 
 /// Marks a row that begins a group: the number of its first member follows.
@@ -19,10 +21,7 @@ pub(crate) fn page(
     go_on: &dyn Fn() -> bool,
 ) -> Result<Page<LifetimeRow>, NoRows> {
     let replay = &device.replay;
-    let order = device.order(format!("lifetimes {which:?} {group:?}"), || {
-        let rows = rows::filtered(file, device, which, go_on)?;
-        Ok(grouped(file, device, rows, group))
-    })?;
+    let order = order(file, device, which, group, go_on)?;
     let clock = device.clock(&file.snapshot);
     let start = (first as usize).min(order.len());
     let end = start.saturating_add(count as usize).min(order.len());
@@ -50,6 +49,34 @@ pub(crate) fn page(
     };
     let rows = (start..end).map(row).collect();
     Ok(Page { total: order.len() as u32, bytes: 0, first, rows, problem: None })
+}
+
+/// The rows of the view.
+fn order(
+    file: &File,
+    device: &Device,
+    which: &Which,
+    group: GroupBy,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Arc<Vec<u32>>, NoRows> {
+    device.order(format!("lifetimes {which:?} {group:?}"), || {
+        let rows = rows::filtered(file, device, which, go_on)?;
+        Ok(grouped(file, device, rows, group))
+    })
+}
+
+/// The allocations of the view, in its order, without the rows that begin a group.
+pub(crate) fn bars(
+    file: &File,
+    device: &Device,
+    which: &Which,
+    group: GroupBy,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Arc<Vec<u32>>, NoRows> {
+    device.order(format!("bars {which:?} {group:?}"), || {
+        let order = order(file, device, which, group, go_on)?;
+        Ok(order.iter().copied().filter(|row| row & GROUP == 0).collect())
+    })
 }
 
 /// What a group is known by.

@@ -1,6 +1,6 @@
 //! An id buffer as a picture: its pixels in color, and the whole timeline as a PNG file.
 
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{Counter, Moment};
 
 use crate::color::{ColorBy, Coloring, Ground, Rgb, blend};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment, RankDigest};
 use vramscope_snapshot::StackId;
 
@@ -90,6 +90,17 @@ pub struct Listing {
     pub first: u32,
     /// Rows.
     pub count: u32,
+}
+
+/// Rows of a view that leave as CSV.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CsvOf {
+    /// Of the table of allocations.
+    Allocations(Listing),
+    /// Of the lifetimes, without the rows that begin a group.
+    Lifetimes(Which, GroupBy),
+    /// Of the table of stacks.
+    Totals(Listing),
 }
 
 /// What a call tree weighs.
@@ -281,6 +292,17 @@ requests! {
         /// Rows.
         count: u32,
     }
+    /// A page of rows as lines of CSV, with the columns that `export` writes.
+    Csv as AskCsv -> Csv(Page<String>) {
+        /// Whose.
+        of: Source,
+        /// Which rows, in which order.
+        table: CsvOf,
+        /// First row.
+        first: u32,
+        /// Rows.
+        count: u32,
+    }
     /// Moments, lines, phases and addresses that match a text.
     Search as AskSearch -> Search(SearchResults) {
         /// Whose.
@@ -327,6 +349,7 @@ impl Request {
             | Self::Allocations(AskAllocations { of, .. })
             | Self::Stacks(AskStacks { of, .. })
             | Self::Lifetimes(AskLifetimes { of, .. })
+            | Self::Csv(AskCsv { of, .. })
             | Self::Search(AskSearch { of, .. })
             | Self::Convert(AskConvert { of, .. }) => vec![of],
             Self::Diff(AskDiff { before, after, .. }) => vec![&mut before.0, &mut after.0],

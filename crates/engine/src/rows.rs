@@ -1,12 +1,17 @@
 //! Tables of allocations and of stacks, a page at a time.
 
+use std::sync::Arc;
+
 use vramscope_analysis::query::{Filter, QueryError};
-use vramscope_analysis::{AllocIdx, Allocation};
+use vramscope_analysis::{AllocIdx, Allocation, tables};
+use vramscope_format::Formulas;
+use vramscope_format::table::csv_row;
 use vramscope_snapshot::StackId;
 
 use crate::answers::{AllocationRow, Page, StackRow};
 use crate::device::{Device, File, Total, totals};
-use crate::protocol::{Listing, Scope, Sort, Which};
+use crate::lifetimes;
+use crate::protocol::{AskCsv, CsvOf, Listing, Scope, Sort, Which};
 
 /// Rows between two checks whether to go on.
 const STRIDE: u32 = 1 << 16;
@@ -89,16 +94,17 @@ fn page<Row>(order: &[u32], bytes: u64, first: u32, count: u32, row: impl FnMut(
     }
 }
 
-pub(crate) fn allocations(
+/// The allocations that a listing is about, in its order.
+fn sorted(
     file: &File,
     device: &Device,
     list: &Listing,
     go_on: &dyn Fn() -> bool,
-) -> Result<Page<AllocationRow>, NoRows> {
+) -> Result<Arc<Vec<u32>>, NoRows> {
     let replay = &device.replay;
     let lived = |a: &Allocation| u64::from(a.closed.min(replay.end()).0.saturating_sub(a.opened.0));
     let key = format!("allocations {:?} {:?} {}", list.which, list.sort, list.descending);
-    let order = device.order(key, || {
+    device.order(key, || {
         let mut rows = filtered(file, device, &list.which, go_on)?;
         let number = |row: &u32| {
             let a = replay.allocation(AllocIdx(*row));
@@ -124,7 +130,17 @@ pub(crate) fn allocations(
             rows.sort_by_cached_key(|row| (number(row), *row));
         }
         Ok(rows)
-    })?;
+    })
+}
+
+pub(crate) fn allocations(
+    file: &File,
+    device: &Device,
+    list: &Listing,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Page<AllocationRow>, NoRows> {
+    let replay = &device.replay;
+    let order = sorted(file, device, list, go_on)?;
     let bytes =
         order.iter().fold(0_u64, |sum, &row| sum.saturating_add(replay.allocation(AllocIdx(row)).requested));
     let clock = device.clock(&file.snapshot);
@@ -182,4 +198,31 @@ pub(crate) fn stacks(
     let first = (list.first as usize).min(rows.len());
     let rows = rows.into_iter().skip(first).take(list.count.min(MOST_ROWS) as usize).collect();
     Ok(Page { total, bytes, first: list.first, rows, problem: None })
+}
+
+/// A page of rows as lines of CSV.
+pub(crate) fn csv(
+    file: &File,
+    device: &Device,
+    AskCsv { table, first, count, .. }: &AskCsv,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Page<String>, NoRows> {
+    let order = match table {
+        CsvOf::Totals(list) => {
+            let list = Listing { first: *first, count: *count, ..list.clone() };
+            let Page { total, bytes, first, rows, problem } = stacks(file, device, &list, go_on)?;
+            let line = |row: &StackRow| {
+                csv_row(
+                    &tables::total(&file.snapshot, row.stack, row.sum, row.largest_bytes),
+                    Formulas::Escape,
+                )
+            };
+            return Ok(Page { total, bytes, first, rows: rows.iter().map(line).collect(), problem });
+        }
+        CsvOf::Allocations(list) => sorted(file, device, list, go_on)?,
+        CsvOf::Lifetimes(which, group) => lifetimes::bars(file, device, which, *group, go_on)?,
+    };
+    let rows = device.table_rows(&file.snapshot);
+    let line = |&row: &u32| csv_row(&rows.allocation(AllocIdx(row)), Formulas::Escape);
+    Ok(page(&order, 0, *first, *count, line))
 }

@@ -138,6 +138,10 @@ impl Session {
                 let (file, device) = self.at(ask.of)?;
                 rows::sent(rows::stacks(file, device, &ask.list, go_on)).map(|page| R::Stacks(page.into()))
             }
+            Request::Csv(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                rows::sent(rows::csv(file, device, ask, go_on)).map(|page| R::Csv(page.into()))
+            }
             Request::Lifetimes(ask) => {
                 let (file, device) = self.at(ask.of)?;
                 rows::sent(lifetimes::page(file, device, ask, go_on)).map(|page| R::Lifetimes(page.into()))

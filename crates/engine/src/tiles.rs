@@ -1,7 +1,7 @@
 //! Pictures and curves as they are sent.
 
 use hashbrown::HashMap;
-use vramscope_analysis::picture::{Axis, Cell, Columns, Lanes, Picture, Rows};
+use vramscope_analysis::pictures::{Axis, Cell, Columns, Lanes, Picture, Rows};
 use vramscope_analysis::{AllocIdx, Moment};
 
 use crate::answers::{Curve, Tile};

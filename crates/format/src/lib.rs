@@ -9,6 +9,7 @@ pub mod color;
 mod escape;
 mod names;
 mod place;
+pub mod table;
 mod time;
 mod width;
 

@@ -1,15 +1,21 @@
 //! What is on the screen as JSON, for scripts and bug reports.
 
 use serde_json::{Value, json};
-use vramscope_analysis::{Counter, Counters, Moment, Place};
+use vramscope_analysis::pools::Pools;
+use vramscope_analysis::tables::{ALLOCATIONS, DIFF, EVENTS, FINDINGS, HELD, POOLS, Record, Rows, TREE};
+use vramscope_analysis::{Counter, Counters, Line, Moment};
+use vramscope_format::table::{Column, Value as Cell};
+use vramscope_snapshot::EventIdx;
 
 use crate::app::App;
-use crate::branches::Branches;
 use crate::document::Subject;
+use crate::insight::Insight;
 use crate::keys::View;
+use crate::outline::{Item, Outline};
 use crate::pane::Pane;
-use crate::views::Names;
-use crate::views::ranks::Progress;
+use crate::views::ranks::{self, Progress};
+use crate::views::segments::Segment;
+use crate::views::{Names, pools};
 
 /// Rows of a list at most; `vramscope export` writes all of them.
 const MOST_ROWS: usize = 10_000;
@@ -18,75 +24,37 @@ const MOST_ROWS: usize = 10_000;
 pub(crate) fn json(app: &App) -> Value {
     let Some(pane) = app.pane() else { return Value::Null };
     let subject = pane.subject();
+    let snapshot = subject.snapshot();
     let body = match app.view() {
         View::Timeline => timeline(pane),
-        View::Tree => {
-            json!({"total_bytes": pane.scope.live.as_ref().map(|live| live.total.bytes), "rows": tree(&pane.calls.tree, Names::Snapshot(subject.snapshot()), false)})
-        }
-        View::Flame => {
-            let cells = crate::views::flame::cells(pane, u16::MAX, 64);
-            let names = Names::Snapshot(subject.snapshot());
-            let cell = |cell: &crate::views::flame::Cell| {
-                let item = pane.calls.tree.outline.get(cell.node)?;
-                Some(
-                    json!({"depth": cell.depth, "bytes": item.now.bytes, "count": item.now.count, "frame": names.long(item.place)}),
-                )
-            };
-            json!({"rows": cells.iter().filter_map(cell).take(MOST_ROWS).collect::<Vec<_>>()})
+        View::Tree | View::Flame => {
+            let rows = tree(&pane.calls.tree.outline, Names::Snapshot(snapshot));
+            json!({"total_bytes": pane.scope.live.as_ref().map(|live| live.total.bytes), "rows": rows})
         }
         View::Allocations => {
-            let row = |&index: &_| {
-                let allocation = subject.replay().allocation(index);
-                json!({"addr": allocation.addr, "requested": allocation.requested, "allocated": allocation.size,
-                    "alloc_event": allocation.opened.event().map(|event| event.0), "place": subject.place(allocation.stack)})
-            };
-            json!({"rows": pane.allocations.rows.iter().take(MOST_ROWS).map(row).collect::<Vec<_>>()})
+            let pools = Pools::all(snapshot, subject.replay());
+            let makes = Rows::new(snapshot, subject.replay(), &pools);
+            rows(&ALLOCATIONS, pane.allocations.rows.iter().map(|&index| makes.allocation(index)))
         }
-        View::Segments => {
-            let row = |segment: &crate::views::segments::Segment| {
-                json!({"addr": segment.range.addr, "size": segment.range.size, "free": segment.free,
-                    "largest_hole": segment.largest_hole, "blocks": segment.blocks})
-            };
-            json!({"rows": pane.segments.rows.iter().take(MOST_ROWS).map(row).collect::<Vec<_>>()})
-        }
-        View::Insights => {
-            let row = |insight: &crate::insight::Insight| {
-                json!({"kind": insight.kind, "severity": insight.severity.name(), "what": insight.what, "bytes": insight.bytes, "advice": insight.advice,
-                    "event": insight.at.event().map(|event| event.0)})
-            };
-            json!({"rows": subject.index().insights.iter().map(row).collect::<Vec<_>>()})
-        }
+        View::Segments => rows(&HELD, pane.segments.rows.iter().map(segment)),
+        View::Insights => rows(&FINDINGS, subject.index().insights.iter().map(finding)),
         View::Ranks => {
-            let row = |row: &crate::views::ranks::Row| match &row.progress {
-                Progress::Known(figures) => {
-                    json!({"path": row.title(), "device": figures.device.0, "events": figures.events,
-                    "peak": figures.digest.peak, "end": figures.digest.end, "reserved_peak": figures.reserved_peak(), "gap": figures.gap(),
-                    "oom": figures.ooms, "verdict": figures.verdict})
-                }
-                Progress::Failed(why) => json!({"path": row.title(), "error": why}),
-                Progress::Waiting => json!({"path": row.title()}),
-            };
-            json!({"rows": app.files.ranks.rows.iter().map(row).collect::<Vec<_>>()})
+            json!({"rows": app.files.ranks.rows.iter().map(rank).collect::<Vec<_>>()})
         }
         View::Events => {
             let row = pane.events.selected_row();
-            let from = row.saturating_sub(50);
+            let around = row.saturating_sub(50)..(row + 50).min(subject.events().len());
+            let pools = Pools::default();
+            let makes = Rows::new(snapshot, subject.replay(), &pools);
             let event = |row: usize| {
-                let event = subject.events().get(row);
-                json!({"event": row, "action": event.action.name(), "size": event.size, "addr": event.addr,
-                    "time_us": subject.events().time_us(row), "place": subject.place(event.stack)})
+                let event = EventIdx::from_index(row);
+                makes.event(event, subject.replay().counters(Moment::after(event)))
             };
-            json!({"rows": (from..(row + 50).min(subject.events().len())).map(event).collect::<Vec<_>>()})
+            rows(&EVENTS, around.map(event))
         }
-        View::Pools => {
-            let row = |row: &crate::views::pools::Row| {
-                json!({"pool": row.pool, "stream": row.stream, "reserved": row.reserved, "requested": row.requested,
-                    "free": row.free, "largest_hole": row.largest_hole, "segments": row.segments, "blocks": row.blocks})
-            };
-            json!({"rows": pane.pools.rows.iter().map(row).collect::<Vec<_>>()})
-        }
+        View::Pools => rows(&POOLS, pane.pools.rows.iter().map(pool)),
         View::Diff => {
-            json!({"title": app.diff.title(), "rows": tree(&app.diff.tree, app.diff.names(), true)})
+            json!({"title": app.diff.title(), "rows": diff(&app.diff.tree.outline, app.diff.names())})
         }
     };
     let at = pane.moment();
@@ -117,22 +85,96 @@ fn timeline(pane: &Pane) -> Value {
     })
 }
 
-fn tree(tree: &Branches, names: Names<'_>, is_diff: bool) -> Vec<Value> {
-    let row = |row: &crate::branches::Row| {
-        let item = tree.outline.get(row.node)?;
-        let sum = if row.is_own { item.own } else { item.now };
-        let frames: Vec<_> = (row.node..=tree.last_of(*row))
-            .filter_map(|node| tree.outline.get(node))
-            .filter(|item| item.place != Place::Root)
-            .map(|item| names.long(item.place))
-            .collect();
-        let mut value = json!({"depth": row.depth, "bytes": sum.bytes, "count": sum.count, "own": row.is_own, "frames": frames});
-        if is_diff && let Some(object) = value.as_object_mut() {
-            let before = if row.is_own { item.own_before } else { item.before };
-            object.insert("before_bytes".into(), before.bytes.into());
-            object.insert("before_count".into(), before.count.into());
+/// At most so many rows, as objects.
+fn rows<'a, const N: usize>(columns: &[Column; N], rows: impl Iterator<Item = [Cell<'a>; N]>) -> Value {
+    json!({"rows": rows.take(MOST_ROWS).map(|row| json!(Record(columns, &row))).collect::<Vec<_>>()})
+}
+
+fn segment<'a>(segment: &Segment) -> [Cell<'a>; HELD.len()] {
+    let Segment { range, free, largest_hole, blocks, .. } = segment;
+    [range.addr, range.size, *free, *largest_hole, *blocks as u64].map(Cell::from)
+}
+
+fn finding(found: &Insight) -> [Cell<'_>; FINDINGS.len()] {
+    [
+        found.kind.into(),
+        found.severity.name().into(),
+        found.bytes.into(),
+        found.what.as_str().into(),
+        found.advice.as_str().into(),
+        found.at.event().map(|event| event.0).into(),
+    ]
+}
+
+fn rank(row: &ranks::Row) -> Value {
+    match &row.progress {
+        Progress::Known(figures) => {
+            json!({"path": row.title(), "device": figures.device.0, "events": figures.events,
+                "peak": figures.digest.peak, "end": figures.digest.end, "reserved_peak": figures.reserved_peak(),
+                "gap": figures.gap(), "oom": figures.ooms, "verdict": figures.verdict})
         }
-        Some(value)
+        Progress::Failed(why) => json!({"path": row.title(), "error": why}),
+        Progress::Waiting => json!({"path": row.title()}),
+    }
+}
+
+fn pool<'a>(row: &pools::Row) -> [Cell<'a>; POOLS.len()] {
+    [
+        row.pool.map(|(a, _)| a).into(),
+        row.pool.map(|(_, b)| b).into(),
+        row.stream.into(),
+        row.reserved.into(),
+        row.requested.into(),
+        row.free.into(),
+        row.largest_hole.into(),
+        (row.segments as u64).into(),
+        (row.blocks as u64).into(),
+    ]
+}
+
+/// The nodes of a tree below its root, with their depth.
+fn nodes(outline: &Outline) -> impl Iterator<Item = (&Item, u32)> {
+    let mut depths = vec![0_u32; outline.items().len()];
+    outline.items().iter().enumerate().skip(1).take(MOST_ROWS).map(move |(id, item)| {
+        let is_top = item.parent == 0;
+        depths[id] = if is_top { 0 } else { depths.get(item.parent as usize).map_or(0, |depth| depth + 1) };
+        (item, depths[id])
+    })
+}
+
+fn tree(outline: &Outline, names: Names<'_>) -> Vec<Value> {
+    let row = |(item, depth): (&Item, u32)| {
+        let Line { file, line, name } = names.line(item.place);
+        let (now, own) = (item.now, item.own);
+        let row: [Cell<'_>; TREE.len()] = [
+            depth.into(),
+            now.bytes.into(),
+            own.bytes.into(),
+            now.count.into(),
+            name.into(),
+            file.into(),
+            line.into(),
+        ];
+        json!(Record(&TREE, &row))
     };
-    tree.rows.iter().take(MOST_ROWS).filter_map(row).collect()
+    nodes(outline).map(row).collect()
+}
+
+fn diff(outline: &Outline, names: Names<'_>) -> Vec<Value> {
+    let row = |(item, depth): (&Item, u32)| {
+        let Line { file, line, name } = names.line(item.place);
+        let (before, after) = (item.before, item.now);
+        let row: [Cell<'_>; DIFF.len()] = [
+            depth.into(),
+            before.bytes.into(),
+            after.bytes.into(),
+            before.count.into(),
+            after.count.into(),
+            name.into(),
+            file.into(),
+            line.into(),
+        ];
+        json!(Record(&DIFF, &row))
+    };
+    nodes(outline).map(row).collect()
 }

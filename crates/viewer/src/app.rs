@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::Ui;
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::query::NOTHING_RECORDED;
 use vramscope_analysis::{Counter, Moment};
 use vramscope_engine::color::{ColorBy, Coloring};

@@ -1,6 +1,6 @@
 //! The view as it moves: at once with the pointer, gliding to a goal, back and forward again.
 
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 
 use crate::view::View;
 

@@ -1,6 +1,6 @@
 //! What is shown as a short text, for a link: never data, only where to look.
 
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{AllocIdx, Counter, Moment};
 use vramscope_engine::color::ColorBy;
 

@@ -2,7 +2,7 @@
 
 use egui::Context;
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{AllocIdx, Counter, Moment};
 use vramscope_engine::Summary;
 use vramscope_engine::color::ColorBy;

@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use vramscope_analysis::Moment;
+use vramscope_analysis::Line;
+use vramscope_analysis::tables::{ALLOCATIONS, BLOCKS, DIFF, FINDINGS, LANES, SETTINGS, TOTALS, TREE};
 use vramscope_engine::{
-    AllocationRow, Ask, AskAllocations, AskDiff, AskLifetimes, AskStacks, AskState, AskTree, DiffTreeNode,
-    Insight, Label, LaneInfo, LifetimeRow, MapBlock, MapRange, StackRow, TreeNode, paint,
+    AskAllocations, AskCsv, AskDiff, AskLifetimes, AskStacks, AskState, AskTree, CsvOf, DiffTreeNode,
+    Insight, Label, LaneInfo, Source, TreeNode, paint,
 };
-use vramscope_format::{Formulas, count, csv};
+use vramscope_format::table::{Column, Value, csv_heading, csv_row};
+use vramscope_format::{Formulas, count};
 
 use crate::app::App;
 use crate::requests::Slot;
@@ -84,67 +86,30 @@ pub(crate) fn png(image: &egui::ColorImage) -> Vec<u8> {
 /// Rows that are asked for at once.
 const ROWS: u32 = 50_000;
 
-/// A table whose rows come page by page.
-#[derive(Clone)]
-enum Table {
-    Allocations(AskAllocations),
-    Stacks(AskStacks),
-    Lifetimes(AskLifetimes),
-}
-
-/// A table on its way to a file.
+/// A table on its way to a file, page by page.
 struct Saving {
-    table: Table,
+    of: Source,
+    table: CsvOf,
     text: String,
     rows: u32,
 }
 
-/// Rows of a page as text, how many there are, and how many there are in all.
-type Rows = (String, u32, u32);
+impl Saving {
+    fn new(of: Source, table: CsvOf) -> Self {
+        let columns: &[Column] = match table {
+            CsvOf::Allocations(_) | CsvOf::Lifetimes(..) => &ALLOCATIONS,
+            CsvOf::Totals(_) => &TOTALS,
+        };
+        Self { of, table, text: csv_heading(columns), rows: 0 }
+    }
 
-impl Table {
     fn name(&self) -> &'static str {
-        match self {
-            Self::Allocations(_) => "allocations.csv",
-            Self::Stacks(_) => "stacks.csv",
-            Self::Lifetimes(_) => "lifetimes.csv",
+        match self.table {
+            CsvOf::Allocations(_) => "allocations.csv",
+            CsvOf::Lifetimes(..) => "lifetimes.csv",
+            CsvOf::Totals(_) => "totals.csv",
         }
     }
-
-    fn heading(&self) -> &'static str {
-        match self {
-            Self::Allocations(_) => {
-                "requested_bytes,block_bytes,opened_moment,closed_moment,lived_us,address,line\n"
-            }
-            Self::Stacks(_) => "requested_bytes,count,largest_bytes,line,operator\n",
-            Self::Lifetimes(_) => "requested_bytes,opened_moment,closed_moment,from_us,to_us,line\n",
-        }
-    }
-
-    /// The rows from `first` on, once they have come.
-    fn rows(&self, app: &mut App, first: u32) -> Option<Rows> {
-        let count = ROWS;
-        match self.clone() {
-            Self::Allocations(mut ask) => {
-                (ask.list.first, ask.list.count) = (first, count);
-                let page = fresh(app, ask)?;
-                Some((lines(page.rows.iter().map(allocation)), page.rows.len() as u32, page.total))
-            }
-            Self::Stacks(mut ask) => {
-                (ask.list.first, ask.list.count) = (first, count);
-                let page = fresh(app, ask)?;
-                Some((lines(page.rows.iter().map(stack)), page.rows.len() as u32, page.total))
-            }
-            Self::Lifetimes(ask) => {
-                let page = fresh(app, AskLifetimes { first, count, ..ask })?;
-                Some((lines(page.rows.iter().filter_map(lifetime)), page.rows.len() as u32, page.total))
-            }
-        }
-    }
-}
-
-fn fresh<A: Ask>(app: &mut App, ask: A) -> Option<Arc<A::Answer>> {
-    app.requests.want(Slot::Save, ask).filter(|answer| answer.fresh).map(|answer| answer.value)
 }
 
 impl App {
@@ -153,16 +118,17 @@ impl App {
         let requests = &self.requests;
         let (name, text) = match self.settings.tab {
             Tab::Tables if self.parts.tables.by_stack => {
-                return self
-                    .save_table(requests.look(Slot::Stacks).map(|answer| Table::Stacks(answer.request)));
+                let shown = requests.look::<AskStacks>(Slot::Stacks).map(|answer| answer.request);
+                return self.save_table(shown.map(|ask| Saving::new(ask.of, CsvOf::Totals(ask.list))));
             }
             Tab::Tables => {
-                let answer = requests.look(Slot::Allocations);
-                return self.save_table(answer.map(|answer| Table::Allocations(answer.request)));
+                let shown = requests.look::<AskAllocations>(Slot::Allocations).map(|answer| answer.request);
+                return self.save_table(shown.map(|ask| Saving::new(ask.of, CsvOf::Allocations(ask.list))));
             }
             Tab::Lifetimes => {
-                let answer = requests.look(Slot::Lifetimes);
-                return self.save_table(answer.map(|answer| Table::Lifetimes(answer.request)));
+                let shown = requests.look::<AskLifetimes>(Slot::Lifetimes).map(|answer| answer.request);
+                let bars = |ask: AskLifetimes| Saving::new(ask.of, CsvOf::Lifetimes(ask.which, ask.group));
+                return self.save_table(shown.map(bars));
             }
             Tab::Flame => ("flame.csv", tree(self, Slot::Flame)),
             Tab::Tree => ("tree.csv", tree(self, Slot::Tree)),
@@ -178,24 +144,26 @@ impl App {
         }
     }
 
-    fn save_table(&mut self, table: Option<Table>) {
-        let Some(table) = table else { return self.say(NOTHING.into()) };
+    fn save_table(&mut self, saving: Option<Saving>) {
+        let Some(saving) = saving else { return self.say(NOTHING.into()) };
         self.requests.forget(Slot::Save);
-        self.saves.table = Some(Saving { text: table.heading().to_owned(), table, rows: 0 });
+        self.saves.table = Some(saving);
     }
 
     /// Takes in the page that has come, asks for the next, and saves after the last.
     pub(crate) fn save_rows(&mut self, ctx: &egui::Context) {
         let Some(mut saving) = self.saves.table.take() else { return };
-        let name = saving.table.name();
-        if let Some((text, got, total)) = saving.table.clone().rows(self, saving.rows) {
-            saving.text += &text;
-            saving.rows += got;
-            if got == 0 || saving.rows >= total {
+        let name = saving.name();
+        let ask = AskCsv { of: saving.of, table: saving.table.clone(), first: saving.rows, count: ROWS };
+        let page = self.requests.want(Slot::Save, ask).filter(|answer| answer.fresh);
+        if let Some(page) = page.map(|answer| answer.value) {
+            saving.text.extend(page.rows.iter().map(String::as_str));
+            saving.rows += page.rows.len() as u32;
+            if page.rows.is_empty() || saving.rows >= page.total {
                 self.requests.forget(Slot::Save);
                 return self.save(name, saving.text.as_bytes());
             }
-            self.say(format!("Saving {name}: {} of {} rows", count(saving.rows), count(total)));
+            self.say(format!("Saving {name}: {} of {} rows", count(saving.rows), count(page.total)));
             ctx.request_repaint();
         }
         self.saves.table = Some(saving);
@@ -204,132 +172,88 @@ impl App {
 
 const NOTHING: &str = "There is nothing to save yet";
 
-fn rows(heading: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
-    format!("{heading}\n{}", lines(rows))
+fn file<'a, const N: usize>(columns: &[Column; N], rows: impl IntoIterator<Item = [Value<'a>; N]>) -> String {
+    rows.into_iter().fold(csv_heading(columns), |text, row| text + &csv_row(&row, Formulas::Escape))
 }
 
-fn lines(rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut text = String::new();
-    for row in rows {
-        text += &row.iter().map(|text| csv(text, Formulas::Escape)).collect::<Vec<_>>().join(",");
-        text.push('\n');
-    }
-    text
-}
-
-/// A value that may be missing: an empty field.
-fn optional(value: Option<impl ToString>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
-
-fn moment(at: Option<Moment>) -> String {
-    optional(at.map(|at| at.0))
-}
-
-fn allocation(row: &AllocationRow) -> Vec<String> {
-    vec![
-        row.owner.requested.to_string(),
-        row.size.to_string(),
-        moment(Some(row.owner.opened)),
-        moment(row.owner.closed),
-        optional(row.lived_us),
-        format!("{:#x}", row.addr),
-        row.place.clone(),
-    ]
-}
-
-fn stack(row: &StackRow) -> Vec<String> {
-    let numbers = [row.sum.bytes, row.sum.count, row.largest_bytes].map(|number| number.to_string());
-    numbers.into_iter().chain([row.place.clone(), row.operator.clone()]).collect()
-}
-
-fn lifetime(row: &LifetimeRow) -> Option<Vec<String>> {
-    match row {
-        LifetimeRow::Group { .. } => None,
-        LifetimeRow::Bar { owner, time, place, .. } => Some(vec![
-            owner.requested.to_string(),
-            moment(Some(owner.opened)),
-            moment(owner.closed),
-            time.0.to_string(),
-            optional(time.1),
-            place.clone(),
-        ]),
-    }
-}
-
-/// A tree as rows, each below the one that it lies in: its depth, its numbers, its line.
-fn outline<N>(
-    nodes: &[N],
-    labels: &[Label],
+/// The nodes of a tree, each below the one that it lies in, with their depth and line.
+fn outline<'a, N>(
+    nodes: &'a [N],
+    labels: &'a [Label],
     parts: impl Fn(&N) -> (u32, &[u32]),
-    numbers: impl Fn(&N) -> Vec<u64>,
-) -> Option<Vec<Vec<String>>> {
-    let mut open = vec![(0_u32, 0_u64)];
-    let mut lines = Vec::new();
+) -> Option<Vec<(&'a N, u32, &'a Line)>> {
+    let mut open = vec![(0_u32, 0_u32)];
+    let mut found = Vec::new();
     while let Some((node, depth)) = open.pop() {
         let node = nodes.get(node as usize)?;
         let (label, children) = parts(node);
-        let at = &labels.get(label as usize)?.at;
-        let mut line: Vec<String> =
-            std::iter::once(depth).chain(numbers(node)).map(|number| number.to_string()).collect();
-        line.extend([at.name.clone(), at.file.clone(), at.line.to_string()]);
-        lines.push(line);
+        found.push((node, depth, &labels.get(label as usize)?.at));
         open.extend(children.iter().rev().map(|&child| (child, depth + 1)));
     }
-    Some(lines)
+    Some(found)
 }
 
 fn tree(app: &App, slot: Slot) -> Option<String> {
     let tree = app.requests.look::<AskTree>(slot)?.value;
-    let numbers = |node: &TreeNode| vec![node.bytes, node.own, node.count];
-    let lines = outline(&tree.nodes, &tree.labels, |node| (node.label, &node.children), numbers)?;
-    Some(rows("depth,bytes,own_bytes,count,function,file,line", lines.into_iter()))
+    let nodes = outline(&tree.nodes, &tree.labels, |node| (node.label, &node.children))?;
+    let row = |(node, depth, at): (&TreeNode, u32, &Line)| {
+        let [name, file, line] = place(at);
+        [depth.into(), node.bytes.into(), node.own.into(), node.count.into(), name, file, line]
+    };
+    Some(file(&TREE, nodes.into_iter().map(row)))
 }
 
 fn diff(app: &App) -> Option<String> {
     let tree = app.requests.look::<AskDiff>(Slot::Diff)?.value;
-    let numbers = |node: &DiffTreeNode| vec![node.before.bytes, node.after.bytes];
-    let lines = outline(&tree.nodes, &tree.labels, |node| (node.label, &node.children), numbers)?;
-    Some(rows("depth,before_bytes,after_bytes,function,file,line", lines.into_iter()))
+    let nodes = outline(&tree.nodes, &tree.labels, |node| (node.label, &node.children))?;
+    let row = |(DiffTreeNode { before, after, .. }, depth, at): (&DiffTreeNode, u32, &Line)| {
+        let [name, file, line] = place(at);
+        let (bytes, counts) = ([before.bytes, after.bytes], [before.count, after.count]);
+        let ([before, after], [count_before, count_after]) =
+            (bytes.map(Value::from), counts.map(Value::from));
+        [depth.into(), before, after, count_before, count_after, name, file, line]
+    };
+    Some(file(&DIFF, nodes.into_iter().map(row)))
+}
+
+/// Function, file and line.
+fn place<'a>(at: &Line) -> [Value<'a>; 3] {
+    [at.name.clone().into(), at.file.clone().into(), at.line.into()]
 }
 
 fn state(app: &App) -> Option<String> {
     let map = app.requests.look::<AskState>(Slot::State)?.value;
-    let row = |range: &MapRange| {
-        let segment = format!("{:#x}", range.addr);
-        let block = move |block: &MapBlock| {
-            vec![
-                segment.clone(),
-                format!("{:#x}", block.addr),
-                block.size.to_string(),
-                block.owner.requested.to_string(),
-                if block.owner.awaiting { "awaiting free" } else { "live" }.to_owned(),
-            ]
-        };
-        range.blocks.iter().map(block).collect::<Vec<_>>()
-    };
-    Some(rows("segment,address,block_bytes,requested_bytes,state", map.ranges.iter().flat_map(row)))
+    let blocks = map.ranges.iter().flat_map(|range| range.blocks.iter().map(|block| (range.addr, block)));
+    let rows = blocks.map(|(segment, block)| {
+        let owner = &block.owner;
+        [segment.into(), block.addr.into(), block.size.into(), owner.requested.into(), owner.awaiting.into()]
+    });
+    Some(file(&BLOCKS, rows))
 }
 
 fn insights(app: &mut App) -> String {
-    let row = |insight: Insight| {
-        let (severity, bytes) = (insight.severity.name().to_owned(), insight.bytes.to_string());
-        vec![insight.kind, severity, bytes, insight.title, insight.advice]
+    let row = |found: Insight| {
+        let event = found.when.and_then(|(_, to)| to.event()).map(|event| event.0);
+        [
+            found.kind.into(),
+            found.severity.name().into(),
+            found.bytes.into(),
+            found.title.into(),
+            found.advice.into(),
+            event.into(),
+        ]
     };
-    let found = crate::views::insights::all(app);
-    rows("kind,severity,bytes,what,advice", found.into_iter().map(row))
+    file(&FINDINGS, crate::views::insights::all(app).into_iter().map(row))
 }
 
 fn lanes(app: &App) -> Option<String> {
     let (_, summary) = app.device()?;
-    let row = |lane: &LaneInfo| {
-        vec![format!("{:#x}", lane.addr), lane.size.to_string(), lane.expandable.to_string()]
-    };
-    Some(rows("address,bytes,expandable", summary.lanes.iter().map(row)))
+    let row = |lane: &LaneInfo| [lane.addr.into(), lane.size.into(), lane.expandable.into()];
+    Some(file(&LANES, summary.lanes.iter().map(row)))
 }
 
 fn settings(app: &App) -> Option<String> {
     let (_, summary) = app.device()?;
-    let row = |(name, value): &(String, String)| vec![name.clone(), value.clone()];
-    Some(rows("setting,value", summary.settings.iter().map(row)))
+    let row = |(name, value): &(String, String)| [name.clone().into(), value.clone().into()];
+    Some(file(&SETTINGS, summary.settings.iter().map(row)))
 }

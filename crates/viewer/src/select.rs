@@ -1,7 +1,7 @@
 //! One selection everywhere: choosing it, finding it, copying it.
 
 use egui::Context;
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{AllocIdx, Moment};
 use vramscope_engine::{AskDetails, Details};
 use vramscope_snapshot::StackId;

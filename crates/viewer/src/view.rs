@@ -3,7 +3,7 @@
 use egui::{Pos2, Rect, pos2};
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::Counter;
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_engine::Summary;
 
 /// Fewer events, microseconds or bytes are not worth a screen.

@@ -4,16 +4,16 @@ use vramscope_format::{parse_bytes, place};
 use vramscope_snapshot::{Event, EventIdx, Frame, FrameId, Pool, Snapshot, StackId};
 
 use super::{MomentSpec, Pattern, QueryError, error};
-use crate::allocations::{AllocIdx, Allocation, Moment};
-use crate::categories::{Categories, Rules, classify};
-use crate::counters::Counter;
-use crate::frames::{is_internal, no_frame, user_frame};
-use crate::insight::Finding;
-use crate::pools::{Pools, has_private};
+use crate::conclusions::categories::{Categories, Rules, classify};
+use crate::conclusions::insight::Finding;
+use crate::questions::frames::{is_internal, no_frame, user_frame};
+use crate::questions::pools::{Pools, has_private};
+use crate::questions::spans::spans;
+use crate::questions::weights::{Weight, live_weights, peak_of};
+use crate::replay::allocations::{AllocIdx, Allocation, Moment};
+use crate::replay::counters::Counter;
+use crate::replay::state::State;
 use crate::replay::{Peak, Replay};
-use crate::spans::spans;
-use crate::state::State;
-use crate::weights::{Weight, live_weights, peak_of};
 
 /// What can be typed as a filter in one line, for prompts.
 pub const FILTER_GRAMMAR: &str = "size>=20MiB size<1GiB pool=0,1 stream=0 category=activations phase=backward 0x7f3a10 (an address) \

@@ -16,8 +16,8 @@ pub use pattern::Pattern;
 
 use vramscope_snapshot::{DeviceId, Snapshot};
 
-use crate::counters::Counter;
 use crate::replay::Replay;
+use crate::replay::counters::Counter;
 
 /// Why a question cannot be answered: a sentence for the person who typed it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,11 +6,11 @@ use vramscope_format::{phase, plural, printable};
 use vramscope_snapshot::{EventIdx, Snapshot};
 
 use super::{QueryError, error};
-use crate::allocations::Moment;
-use crate::counters::Counter;
-use crate::phases::phase_name;
+use crate::questions::phases::phase_name;
+use crate::questions::spans::{Span, is_internal_phase, spans};
+use crate::replay::allocations::Moment;
+use crate::replay::counters::Counter;
 use crate::replay::{Replay, moment_at_time};
-use crate::spans::{Span, is_internal_phase, spans};
 
 /// A moment as it is typed.
 #[derive(Clone, Debug, PartialEq)]

@@ -24,9 +24,8 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         if args.format == ExportFormat::Perfetto {
             return perfetto::write(&subjects, out);
         }
-        let (schema, batches) = tables::table(&subjects, args.table);
         let formulas = if args.escape_formulas { Formulas::Escape } else { Formulas::Keep };
-        formats::write(args.format, formulas, &schema, batches, out)
+        formats::write(&subjects, args.table, args.format, formulas, out)
     })?;
     Ok(ExitCode::SUCCESS)
 }

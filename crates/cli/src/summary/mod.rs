@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-pub(crate) use report::{File, GapJson};
+pub(crate) use report::File;
 
 use crate::args::SummaryArgs;
 use crate::{batch, text};

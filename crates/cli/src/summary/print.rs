@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use vramscope_analysis::{Severity, Status};
+use vramscope_analysis::{Gap, Severity, Status};
 
-use super::report::{CountersJson, Device, File, GapJson, PeakJson, Peaks, PhaseJson, RestJson};
+use super::report::{CountersJson, Device, File, PeakJson, Peaks, PhaseJson, RestJson};
 use crate::finding;
 use crate::style::{self, Role};
 use crate::table::Table;
@@ -159,10 +159,10 @@ impl Device {
     }
 
     fn print_gap(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let Some(gap) = self.gap_at_peak.filter(GapJson::is_worth_a_word) else { return Ok(()) };
+        let Some(gap) = self.gap_at_peak.filter(Gap::is_worth_a_word) else { return Ok(()) };
         let total = text::size(gap.total);
         writeln!(out, "\n  reserved but not requested at the peak: {total}")?;
-        writeln!(out, "    {}", text::wrapped(&gap.in_words(), 4))
+        writeln!(out, "    {}", text::wrapped(&gap.sentence(&text::size), 4))
     }
 
     fn print_outside(&self, out: &mut dyn Write) -> std::io::Result<()> {

@@ -63,7 +63,7 @@ pub(super) struct Device {
     /// What was live at the peak, by the user's own line; with `rest` it adds up to the peak.
     pub(super) live_at_peak: Vec<LineJson>,
     pub(super) rest_at_peak: RestJson,
-    pub(super) gap_at_peak: Option<GapJson>,
+    pub(super) gap_at_peak: Option<Gap>,
     /// Memory that the framework's allocator does not manage, by who holds it: the last that is known.
     pub(super) outside: Vec<OutsideJson>,
     pub(super) phases: Vec<PhaseJson>,
@@ -90,81 +90,6 @@ pub(super) struct RestJson {
     pub(super) lines: usize,
     pub(super) bytes: u64,
     pub(super) count: u64,
-}
-
-/// Reserved minus requested, by cause.
-#[derive(Clone, Copy, Serialize)]
-pub(crate) struct GapJson {
-    pub(crate) total: u64,
-    pub(crate) rounding: u64,
-    pub(crate) unsplit: u64,
-    pub(crate) awaiting_free: u64,
-    pub(crate) pinned_holes: u64,
-    pub(crate) cached: u64,
-    pub(crate) pools: u64,
-    pub(crate) unexplained: u64,
-    pub(crate) contradicted: u64,
-}
-
-impl From<Gap> for GapJson {
-    fn from(gap: Gap) -> Self {
-        let Gap { total, rounding, unsplit, awaiting_free, pinned_holes, cached, pools, .. } = gap;
-        let Gap { unexplained, contradicted, .. } = gap;
-        Self {
-            total,
-            rounding,
-            unsplit,
-            awaiting_free,
-            pinned_holes,
-            cached,
-            pools,
-            unexplained,
-            contradicted,
-        }
-    }
-}
-
-impl GapJson {
-    /// Whether there is a gap, or the file says what cannot be.
-    pub(crate) fn is_worth_a_word(&self) -> bool {
-        self.total > 0 || self.contradicted > 0
-    }
-
-    /// The causes that there are, in words.
-    pub(crate) fn in_words(&self) -> String {
-        let Self {
-            total,
-            rounding,
-            unsplit,
-            awaiting_free,
-            pinned_holes,
-            cached,
-            pools,
-            unexplained,
-            contradicted,
-        } = *self;
-        let gap = Gap {
-            total,
-            rounding,
-            unsplit,
-            awaiting_free,
-            pinned_holes,
-            cached,
-            pools,
-            unexplained,
-            contradicted,
-        };
-        let parts = gap.words();
-        let shown = parts.iter().filter(|(_, bytes)| *bytes > 0);
-        let mut shown: Vec<_> = shown.map(|(cause, n)| format!("{cause} {}", text::size(*n))).collect();
-        if self.unexplained > 0 {
-            shown.push(format!("unexplained {}", text::size(self.unexplained)));
-        }
-        if self.contradicted > 0 {
-            shown.push(format!("the file contradicts itself by {}", text::size(self.contradicted)));
-        }
-        shown.join(" · ")
-    }
 }
 
 /// Memory that the framework's allocator does not manage.
@@ -328,7 +253,7 @@ impl Device {
             oom: ooms(subject),
             live_at_peak,
             rest_at_peak,
-            gap_at_peak: subject.has_reserved().then(|| gap(snapshot, replay, &peak_state).into()),
+            gap_at_peak: subject.has_reserved().then(|| gap(snapshot, replay, &peak_state)),
             outside: outside(snapshot, device),
             phases: phase_rows(subject, &spans),
             findings: found.iter().map(|finding| FindingJson::new(Some(subject), finding)).collect(),

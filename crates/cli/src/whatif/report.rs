@@ -149,12 +149,12 @@ struct Simulated<'a> {
     oom: Option<OomJson<'a>>,
     /// The event at which a request succeeded that had failed in the recording; the simulation ends there.
     past_recorded_oom: Option<u32>,
-    counters: CountersJson,
+    counters: Counters,
     largest_gap: u64,
     largest_free_block: u64,
     segments: usize,
     confidence: Confidence,
-    moments: Vec<CountersJson>,
+    moments: Vec<Counters>,
     reserved: &'a [u64],
 }
 
@@ -169,12 +169,12 @@ impl<'a> Simulated<'a> {
                 End::PastFailure(moment) => moment.checked_sub(1),
                 _ => None,
             },
-            counters: outcome.counters.into(),
+            counters: outcome.counters,
             largest_gap: outcome.largest_gap,
             largest_free_block: outcome.largest_free,
             segments: outcome.segments.len(),
             confidence: Confidence::new(&run.answer),
-            moments: run.moments.iter().copied().map(CountersJson::from).collect(),
+            moments: run.moments.clone(),
             reserved: &run.curve.0,
         }
     }
@@ -229,59 +229,6 @@ impl Confidence {
             reserved_peak: reserved_peak.into(),
             device_allocs: device_allocs.into(),
             retries: retries.into(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-pub(crate) struct CountersJson {
-    requested: u64,
-    allocated: u64,
-    active: u64,
-    reserved: u64,
-    requested_peak: u64,
-    allocated_peak: u64,
-    active_peak: u64,
-    reserved_peak: u64,
-    inactive_split: u64,
-    device_allocs: u64,
-    device_frees: u64,
-    retries: u64,
-    gc_runs: u64,
-}
-
-impl From<Counters> for CountersJson {
-    fn from(counters: Counters) -> Self {
-        let Counters {
-            requested,
-            allocated,
-            active,
-            reserved,
-            requested_peak,
-            allocated_peak,
-            active_peak,
-            reserved_peak,
-            inactive_split,
-            segments: _,
-            device_allocs,
-            device_frees,
-            retries,
-            gc_runs,
-        } = counters;
-        Self {
-            requested,
-            allocated,
-            active,
-            reserved,
-            requested_peak,
-            allocated_peak,
-            active_peak,
-            reserved_peak,
-            inactive_split,
-            device_allocs,
-            device_frees,
-            retries,
-            gc_runs,
         }
     }
 }

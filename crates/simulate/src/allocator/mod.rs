@@ -7,6 +7,8 @@ mod blocks;
 mod expandable;
 mod release;
 
+use serde::Serialize;
+
 use crate::addresses::Addresses;
 use crate::requests::{Action, Place};
 use crate::settings::{MIN_BLOCK, SMALL_REQUEST, Settings};
@@ -15,7 +17,7 @@ use blocks::{Bin, Block, Blocks, NONE, State};
 pub(crate) use blocks::BlockId;
 
 /// PyTorch's counters, in bytes or calls, and the highest that each of the first four was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "named as in torch.cuda.memory_stats()")]
 pub struct Counters {
     pub requested: u64,

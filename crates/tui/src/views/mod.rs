@@ -62,6 +62,19 @@ impl Names<'_> {
         }
     }
 
+    /// A place as file, line and function; words take the place of the function where there is none.
+    pub(crate) fn line(self, place: Place) -> Line {
+        match (place, self) {
+            (Place::Frame(frame), Self::Snapshot(snapshot)) => {
+                Line::new(snapshot, snapshot.stacks.frame(frame))
+            }
+            (Place::Frame(frame), Self::Lines(lines, _)) => {
+                lines.get(frame.index()).cloned().unwrap_or_default()
+            }
+            (other, _) => Line { name: self.short(other), ..Line::default() },
+        }
+    }
+
     /// A place with its whole path.
     pub(crate) fn long(self, place: Place) -> String {
         match (place, self) {

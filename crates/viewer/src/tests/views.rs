@@ -2,7 +2,7 @@
 
 use egui::{Event, Key, Modifiers, MouseWheelUnit, vec2};
 use egui_kittest::kittest::Queryable;
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{Counter, Replay};
 use vramscope_engine::{
     AskAllocations, AskDetails, AskDiff, AskLanes, AskLifetimes, AskSearch, AskState, AskTree, Hit, News,

@@ -1,7 +1,7 @@
 //! Phases of the program as nested spans, one lane per depth.
 
 use egui::{Align2, Id, Rect, Sense, Ui, pos2, vec2};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_engine::{LineId, SpanInfo, Summary};
 use vramscope_format::{duration, fit, plural};
 

@@ -1,7 +1,7 @@
 //! Gridlines and the numbers beside them.
 
 use egui::{Align2, Painter, Rect, Stroke, pos2};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 
 use crate::theme::{self, Palette};
 use crate::view::{View, byte_ticks, event_ticks, time_ticks};

@@ -2,7 +2,7 @@
 
 use egui::{Align2, Rect, RichText, Sense, Ui, pos2, vec2};
 use vramscope_analysis::Moment;
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::query::Pattern;
 use vramscope_engine::{AskTile, AskTree, Label, Tree, Weigh};
 use vramscope_format::{elide_place, fit_end, plural, share, size};

@@ -1,7 +1,7 @@
 //! What looks wrong, the most serious first, each with its evidence and what to do.
 
 use egui::{RichText, ScrollArea, Ui};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{LEAST_RANKS, Severity};
 use vramscope_engine::{AskInsights, AskRank, Insight};
 use vramscope_format::size;

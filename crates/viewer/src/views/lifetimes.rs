@@ -1,7 +1,7 @@
 //! Lifetimes as bars, grouped: who lives how long, and together with whom.
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::query::FILTER_GRAMMAR;
 use vramscope_analysis::{GroupBy, Moment};
 use vramscope_engine::{AskLifetimes, LifetimeRow, Owner, Scope, Summary, Which};

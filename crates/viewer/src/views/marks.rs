@@ -1,7 +1,7 @@
 //! Lines and words over the memory timeline: what is held, the capacity, failed allocations, the peak.
 
 use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, pos2, vec2};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_engine::{Curve, Summary};
 use vramscope_format::{bytes, size};
 

@@ -1,7 +1,7 @@
 //! The whole run in a strip; the brush is what is shown below.
 
 use egui::{CursorIcon, Id, Rect, Sense, Shape, Stroke, Ui, pos2};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_engine::{AskCurve, Stretch};
 
 use crate::app::App;

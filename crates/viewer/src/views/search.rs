@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use egui::{Key, Ui};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_engine::{AskSearch, Hit, LineId, SearchResults};
 use vramscope_format::{plural, size};
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use egui::{Align2, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{AllocIdx, Counters};
 use vramscope_engine::color::ColorBy;
-use vramscope_engine::{Ask, AskCurve, AskTile, Curve, Source, Stretch, Summary, Tile};
+use vramscope_engine::{Ask, AskCurve, AskTile, Curve, Owner, Source, Stretch, Summary, Tile};
 use vramscope_format::{bytes, count, duration, plural, since};
 
 use crate::app::App;
@@ -272,16 +272,7 @@ fn hover(
         let x = at.x.round() + 0.5;
         painter.vline(x, plot.y_range(), Stroke::new(1.0, palette.text.gamma_multiply(0.18)));
         if let Some(owner) = &owner {
-            outline::hovered(
-                &mut app.parts.timeline,
-                painter,
-                shown,
-                &app.camera.view,
-                plot,
-                owner.alloc,
-                palette,
-            );
-            tooltip::show(app, ui, at, owner, tile.line(owner.line));
+            point_out(app, ui, painter, shown, plot, at, owner);
         }
     }
     if response.clicked() {
@@ -415,19 +406,10 @@ fn under_pointer(
 ) {
     let Some(at) = response.hover_pos().filter(|at| plot.contains(*at)) else { return };
     let Some((column, row)) = shown.pixel(&app.camera.view, plot, at) else { return };
-    let (tile, palette) = (&shown.tile, app.palette());
+    let tile = &shown.tile;
     let owner = tile.owner(column, row).copied();
     if let Some(owner) = &owner {
-        outline::hovered(
-            &mut app.parts.timeline,
-            painter,
-            shown,
-            &app.camera.view,
-            plot,
-            owner.alloc,
-            &palette,
-        );
-        tooltip::show(app, ui, at, owner, tile.line(owner.line));
+        point_out(app, ui, painter, shown, plot, at, owner);
     }
     if response.clicked() {
         app.swap_to(other);
@@ -443,4 +425,11 @@ pub(crate) fn highest_shown(app: &App) -> Option<f64> {
     let curve = app.requests.look::<AskCurve>(Slot::Curve)?.value;
     let most = curve.most.iter().flatten().map(|counters| counters[app.settings.counter]).max();
     most.map(|bytes| bytes as f64)
+}
+
+/// Outlines the allocation under the pointer and shows its card.
+fn point_out(app: &mut App, ui: &Ui, painter: &Painter, shown: &Shown, plot: Rect, at: Pos2, owner: &Owner) {
+    let palette = app.palette();
+    outline::hovered(&mut app.parts.timeline, painter, shown, &app.camera.view, plot, owner.alloc, &palette);
+    tooltip::show(app, ui, at, owner, shown.tile.line(owner.line));
 }

@@ -2,7 +2,7 @@
 
 use egui::{Align, Button, ComboBox, Layout, Response, RichText, Ui};
 use vramscope_analysis::Counter;
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_engine::color::ColorBy;
 
 use crate::app::App;

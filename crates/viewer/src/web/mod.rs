@@ -12,7 +12,7 @@ mod worker;
 use std::cell::RefCell;
 
 use serde::Serialize;
-use vramscope_analysis::picture::Axis;
+use vramscope_analysis::pictures::Axis;
 use vramscope_engine::{AskTile, News, WireError, decode};
 use wasm_bindgen::prelude::*;
 

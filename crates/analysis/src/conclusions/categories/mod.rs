@@ -1,0 +1,322 @@
+//! What memory is for: parameters, gradients, optimizer state, activations, KV cache, temporaries.
+//!
+//! A snapshot does not say, but stacks and lifetimes do. The defaults:
+//! - *temporary*: dies within [`TEMPORARY_EVENTS`] events; or is made by an optimizer and gone before the next
+//!   forward or backward pass; or is made in a backward pass and gone when it ends.
+//! - *parameters*: made where a model is built, moved or loaded (`__init__`, `_apply`, `load_state_dict`, …).
+//! - *gradients*: made in a backward pass, and still there some events after its end; and DDP's buckets.
+//! - *optimizer state*: made in an optimizer, and still there in the next pass.
+//! - *activations*: made in a forward pass, or by one that a backward pass runs again.
+//! - *KV cache*: made by functions or files that are named so.
+//! - *workspaces*: buffers of libraries: cuBLAS', which the first matrix product makes and nobody frees, and
+//!   those of autotuning.
+//! - *other*: whatever else has a stack.
+//! - *unknown*: no stack was recorded.
+//!
+//! What the profiler said of an allocation (`category` of an event) comes before these, and a user's
+//! [`Rules`] before everything. Every allocation is in exactly one category, so the categories add up to the
+//! counters at every moment.
+
+mod rules;
+mod stacks;
+
+use hashbrown::HashSet;
+use vramscope_snapshot::{EventTable, Pool, Snapshot, StrId};
+
+use crate::questions::pools::Pools;
+use crate::replay::Replay;
+use crate::replay::allocations::{AllocIdx, Allocation, Moment};
+use crate::replay::state::State;
+use crate::replay::walk::Effect;
+pub use rules::{Rules, RulesError};
+use stacks::Role;
+
+/// What dies within so many events is temporary: half a dozen operations.
+pub const TEMPORARY_EVENTS: u32 = 20;
+
+/// Bytes that PyTorch asks for as cuBLAS' workspace: on Hopper and later, and before.
+const CUBLAS_WORKSPACES: [u64; 2] = [33_554_432, 8_519_680];
+
+/// The categories that the defaults know, in the order in which they are listed.
+pub const DEFAULT_CATEGORIES: [&str; 9] = [
+    "parameters",
+    "gradients",
+    "optimizer state",
+    "activations",
+    "KV cache",
+    "temporary",
+    "workspaces",
+    "other",
+    "unknown",
+];
+
+const PARAMETERS: u8 = 0;
+const GRADIENTS: u8 = 1;
+const OPTIMIZER: u8 = 2;
+const ACTIVATIONS: u8 = 3;
+const CACHE: u8 = 4;
+const TEMPORARY: u8 = 5;
+const WORKSPACES: u8 = 6;
+const OTHER: u8 = 7;
+const UNKNOWN: u8 = 8;
+
+/// A category for every allocation of a device.
+#[derive(Clone, Debug)]
+pub struct Categories {
+    names: Vec<String>,
+    of: Vec<u8>,
+}
+
+/// What a category has at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Bytes that the program asked for.
+    pub requested: u64,
+    /// Bytes of the blocks, those that await their free included.
+    pub active: u64,
+    /// Allocations.
+    pub count: u64,
+}
+
+/// Requested bytes by category over time: one entry per stretch of the trace, as columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    /// For each stretch the first moment in it at which most is requested. The entries are those of that
+    /// moment, so they add up to it and no peak is lost.
+    pub at: Vec<Moment>,
+    /// For each category, in the order of [`Categories::names`], the bytes in each stretch.
+    pub bytes: Vec<Vec<i64>>,
+    /// For each category the most that it had at any moment.
+    pub most: Vec<i64>,
+}
+
+/// Puts every allocation in a category. Each stack is looked at once; an allocation costs a few look-ups.
+pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categories {
+    let mut names: Vec<String> = DEFAULT_CATEGORIES.map(str::to_owned).to_vec();
+    let numbers: Vec<u8> = rules
+        .rules
+        .iter()
+        .map(|rule| {
+            let same = |name: &String| name.eq_ignore_ascii_case(&rule.category);
+            let number = names.iter().position(same).unwrap_or_else(|| {
+                names.push(rule.category.clone());
+                names.len() - 1
+            });
+            number as u8
+        })
+        .collect();
+    let by_stack = rules.by_stack(snapshot);
+    let pools = rules.rules.iter().any(|rule| rule.pool.is_some()).then(|| Pools::all(snapshot, replay));
+    let pool_of = |index: AllocIdx| -> Option<Pool> {
+        let pools = pools.as_ref()?;
+        pools.envelopes().get(pools.envelope_of(index)?)?.pool
+    };
+    let by_user = |index: AllocIdx, allocation: &Allocation| {
+        let fits = |row: &usize| {
+            let rule = &rules.rules[*row];
+            let stack = by_stack[*row].as_ref();
+            stack.is_none_or(|stacks| stacks.get(allocation.stack.index()) == Some(&true))
+                && rule.fits(allocation.requested, lifetime(allocation))
+                && rule.pool.is_none_or(|pool| pool_of(index) == Some(pool))
+        };
+        (0..numbers.len()).find(fits).map(|row| numbers[row])
+    };
+    let profiler = Profiler::new(snapshot, replay);
+    let defaults = Defaults::new(snapshot, replay);
+    let mut workspaces = HashSet::new();
+    let mut category = |(index, allocation): (AllocIdx, Allocation)| {
+        let by_default = defaults.category(&allocation, &mut workspaces);
+        by_user(index, &allocation).or_else(|| profiler.category(&allocation)).unwrap_or(by_default)
+    };
+    let of = replay.allocations().iter().map(&mut category).collect();
+    Categories { names, of }
+}
+
+/// Events that an allocation lived; more than any number if it is live at the end.
+fn lifetime(allocation: &Allocation) -> u64 {
+    match allocation.closed {
+        Moment::NEVER => u64::MAX,
+        closed => closed.0.saturating_sub(allocation.opened.0).into(),
+    }
+}
+
+/// What the stacks and lifetimes say.
+struct Defaults {
+    roles: Vec<Role>,
+    /// The moments after which a backward pass was over, and those at which another pass then began.
+    backward_ends: Vec<Moment>,
+    /// The moments at which a forward or backward pass allocated after an optimizer had.
+    passes: Vec<Moment>,
+}
+
+impl Defaults {
+    fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
+        let mut defaults =
+            Self { roles: stacks::roles(snapshot), backward_ends: Vec::new(), passes: Vec::new() };
+        // Only the changes from one part of a step to the next matter, so that is all that is kept.
+        let mut last = (Role::Unknown, Moment::START);
+        for (_, allocation) in replay.allocations().iter() {
+            let role = defaults.role(&allocation);
+            if allocation.opened == Moment::START
+                || !matches!(role, Role::Forward | Role::Backward | Role::Optimizer)
+            {
+                continue;
+            }
+            if last.0 == Role::Backward && role != Role::Backward {
+                defaults.backward_ends.push(last.1);
+            }
+            if last.0 == Role::Optimizer && role != Role::Optimizer {
+                defaults.passes.push(allocation.opened);
+            }
+            last = (role, allocation.opened);
+        }
+        if last.0 == Role::Backward {
+            defaults.backward_ends.push(last.1);
+        }
+        defaults
+    }
+
+    fn role(&self, allocation: &Allocation) -> Role {
+        self.roles.get(allocation.stack.index()).copied().unwrap_or_default()
+    }
+
+    /// The workspaces that are known so far are kept by size and part of the program: each part has one.
+    fn category(&self, allocation: &Allocation, workspaces: &mut HashSet<(u64, bool)>) -> u8 {
+        let role = self.role(allocation);
+        let Allocation { opened, closed, requested, .. } = *allocation;
+        let is_pass = matches!(role, Role::Forward | Role::Backward | Role::Recompute);
+        if is_pass
+            && closed == Moment::NEVER
+            && CUBLAS_WORKSPACES.contains(&requested)
+            && workspaces.insert((requested, role == Role::Backward))
+        {
+            return WORKSPACES;
+        }
+        let after = |moments: &[Moment]| moments.get(moments.partition_point(|&at| at < opened)).copied();
+        let survives = match role {
+            Role::Backward => {
+                after(&self.backward_ends).is_none_or(|end| closed.0.saturating_sub(TEMPORARY_EVENTS) > end.0)
+            }
+            Role::Optimizer => after(&self.passes).map_or(closed == Moment::NEVER, |next| closed > next),
+            _ => opened == Moment::START || lifetime(allocation) > TEMPORARY_EVENTS.into(),
+        };
+        match role {
+            _ if !survives => TEMPORARY,
+            Role::Unknown => UNKNOWN,
+            Role::Other => OTHER,
+            Role::Workspace => WORKSPACES,
+            Role::Parameters => PARAMETERS,
+            Role::Forward | Role::Recompute => ACTIVATIONS,
+            Role::Backward | Role::Buckets => GRADIENTS,
+            Role::Optimizer => OPTIMIZER,
+            Role::Cache => CACHE,
+        }
+    }
+}
+
+/// What the profiler said, where it was asked (`profile_plot`).
+struct Profiler<'a> {
+    snapshot: &'a Snapshot,
+    events: &'a EventTable,
+    has_any: bool,
+}
+
+impl<'a> Profiler<'a> {
+    fn new(snapshot: &'a Snapshot, replay: &Replay) -> Self {
+        let has_any = snapshot.metas.iter().any(|meta| meta.category != StrId::EMPTY);
+        Self { snapshot, events: snapshot.events(replay.device()), has_any }
+    }
+
+    fn category(&self, allocation: &Allocation) -> Option<u8> {
+        let event = allocation.opened.event().filter(|_| self.has_any)?;
+        let meta = self.snapshot.meta(self.events.get(event.index()).meta);
+        Some(match self.snapshot.text(meta.category).to_ascii_lowercase().as_str() {
+            "parameter" => PARAMETERS,
+            "gradient" => GRADIENTS,
+            "optimizer_state" => OPTIMIZER,
+            "activation" | "autograd_detail" => ACTIVATIONS,
+            "temporary" => TEMPORARY,
+            "input" => OTHER,
+            _ => return None,
+        })
+    }
+}
+
+impl Categories {
+    /// The names of the categories: the defaults in their order, then those of the rules.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Which of [`Categories::names`] an allocation is in.
+    pub fn of(&self, allocation: AllocIdx) -> usize {
+        self.of.get(allocation.index()).copied().unwrap_or(UNKNOWN).into()
+    }
+
+    /// What each category has in a state, in the order of [`Categories::names`]. `keep` says which allocations
+    /// count.
+    pub fn totals(
+        &self,
+        replay: &Replay,
+        state: &State,
+        keep: impl Fn(AllocIdx, &Allocation) -> bool,
+    ) -> Vec<Total> {
+        let mut totals = vec![Total::default(); self.names.len()];
+        for &index in &state.live {
+            let allocation = replay.allocation(index);
+            if !keep(index, &allocation) {
+                continue;
+            }
+            let total = &mut totals[self.of(index)];
+            total.requested = total.requested.saturating_add(allocation.requested);
+            total.active = total.active.saturating_add(allocation.size);
+            total.count += 1;
+        }
+        totals
+    }
+
+    /// Requested bytes by category in at most so many stretches of the trace, in one pass over it.
+    pub fn series(&self, replay: &Replay, stretches: usize) -> Series {
+        let stretches = stretches.clamp(1, replay.events() + 1);
+        let width = (replay.events() + 1).div_ceil(stretches).max(1);
+        let categories = self.names.len();
+        let mut series =
+            Series { at: Vec::new(), bytes: vec![Vec::new(); categories], most: vec![0; categories] };
+        let mut most = vec![0_i64; categories];
+        let mut now = vec![0_i64; self.names.len()];
+        let mut total = 0_i64;
+        // The best moment of the stretch so far, and the bytes then.
+        let mut best: Option<(Moment, i64)> = None;
+        let mut then = now.clone();
+        let mut keep = |best: Option<(Moment, i64)>, then: &[i64]| {
+            if let Some((at, _)) = best {
+                series.at.push(at);
+                series.bytes.iter_mut().zip(then).for_each(|(column, &bytes)| column.push(bytes));
+            }
+        };
+        replay.each_moment(|at, effects| {
+            for effect in effects {
+                let (index, sign) = match *effect {
+                    Effect::Opened(index) => (index, 1),
+                    Effect::Closed(index) => (index, -1),
+                    Effect::Held(_) => continue,
+                };
+                let bytes = i64::try_from(replay.allocation(index).requested).unwrap_or(i64::MAX) * sign;
+                let sum = &mut now[self.of(index)];
+                *sum = sum.saturating_add(bytes);
+                most[self.of(index)] = most[self.of(index)].max(*sum);
+                total = total.saturating_add(bytes);
+            }
+            if (at.0 as usize).is_multiple_of(width) {
+                keep(best.take(), &then);
+            }
+            if best.is_none_or(|(_, most)| total > most) {
+                best = Some((at, total));
+                then.clone_from(&now);
+            }
+        });
+        keep(best, &then);
+        series.most = most;
+        series
+    }
+}

@@ -1,0 +1,299 @@
+//! Growth from step to step: memory that is still there when a step ends, more each time.
+//!
+//! Steps are the repetitions of a phase, if the program marks phases; otherwise the stretches between troughs
+//! of the curve. The live sets at their ends are compared. A stack whose bytes grow in nearly every step,
+//! after the first two in which caches fill, is a leak or a cache without a limit.
+//!
+//! *Kept graph* is the classic case: a loss or an output is put into a list with its autograd graph, and with
+//! it everything that the forward pass saved. It shows as many lines inside `nn.Module` calls that grow
+//! together.
+
+use std::cmp::Reverse;
+
+use hashbrown::{HashMap, HashSet};
+use vramscope_snapshot::{Frame, Snapshot, StackId, StrId};
+
+use crate::questions::frames::{is_internal, user_frame};
+use crate::questions::phases::phase_name;
+use crate::questions::spans::{Span, is_internal_phase};
+use crate::replay::Replay;
+use crate::replay::allocations::Moment;
+use crate::replay::counters::Counter;
+
+/// Memory that grows with every step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Growth {
+    /// The phase whose ends were compared; `None` if they were troughs.
+    pub phase: Option<StrId>,
+    /// The moments at which steps ended, evenly chosen if there were many.
+    pub ends: Vec<Moment>,
+    /// How many steps there were.
+    pub steps: usize,
+    /// Bytes that each step adds.
+    pub bytes_per_step: u64,
+    /// Bytes that have come together.
+    pub bytes: u64,
+    /// How sure it is, from 0 to 1: how alike the steps are in what they add, or that every one of them grows.
+    pub confidence: f64,
+    /// Whether it looks like autograd graphs that are kept.
+    pub is_kept_graph: bool,
+    /// The stack that grows most.
+    pub stack: StackId,
+    /// The line of the user's own program, outside installed packages, that most of it comes through, with
+    /// bytes per step.
+    pub through: Option<(Frame, u64)>,
+    /// The lines that allocate it, most bytes first, with bytes per step.
+    pub lines: Vec<(Frame, u64)>,
+}
+
+/// Fewer steps prove nothing; troughs are a guess at steps, so more of them are needed.
+const LEAST_STEPS: usize = 4;
+const LEAST_TROUGHS: usize = 6;
+/// Then each has to add about the same: a program that allocates this and that wanders up, too.
+const LEAST_CONFIDENCE: f64 = 0.8;
+/// Steps at the beginning in which caches and optimizer state are made.
+const WARM_UP: usize = 2;
+/// So many live sets are compared at the most.
+const MOST_STEPS: usize = 64;
+/// What is smaller than this share of the peak, or than a megabyte, troubles nobody.
+const LEAST_SHARE: f64 = 0.01;
+const LEAST_BYTES: u64 = 1 << 20;
+/// Lines that grow together before it is called a graph.
+const GRAPH_LINES: usize = 3;
+
+/// The growth of a device's memory, if there is any to speak of. `spans` are those of the device.
+pub fn growth(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Option<Growth> {
+    let (phase, ends, between) = match repeated_phase(snapshot, spans) {
+        Some((phase, ends)) => (Some(phase), ends.0, ends.1),
+        None => {
+            let (ends, between) = chosen(troughs(replay))?;
+            (None, ends, between)
+        }
+    };
+    let compared = ends.len();
+    // Bytes of each stack at each end.
+    let mut by_stack: HashMap<StackId, Vec<u64>> = HashMap::new();
+    for (step, &at) in ends.iter().enumerate() {
+        for index in replay.live(at) {
+            let allocation = replay.allocation(index);
+            let bytes = by_stack.entry(allocation.stack).or_insert_with(|| vec![0; compared]);
+            bytes[step] = bytes[step].saturating_add(allocation.requested);
+        }
+    }
+    let grown = |bytes: &[u64]| bytes[compared - 1].saturating_sub(bytes[WARM_UP - 1]);
+    let grows = |bytes: &[u64]| {
+        let ups = bytes[WARM_UP - 1..].windows(2).filter(|pair| pair[1] > pair[0]).count();
+        ups * 5 >= (compared - WARM_UP) * 4 && grown(bytes) > 0
+    };
+    let mut growing: Vec<_> = by_stack.into_iter().filter(|(_, bytes)| grows(bytes)).collect();
+    growing.sort_unstable_by_key(|(stack, bytes)| (Reverse(grown(bytes)), *stack));
+    let bytes = growing.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(grown(bytes)));
+    let peak = replay.peak(Counter::Requested).bytes.max(0) as f64;
+    if bytes < LEAST_BYTES || (bytes as f64) < peak * LEAST_SHARE {
+        return None;
+    }
+    let totals: Vec<f64> = (WARM_UP - 1..compared)
+        .map(|step| growing.iter().map(|(_, bytes)| bytes[step] as f64).sum())
+        .collect();
+    let confidence = confidence(&totals, phase.is_some());
+    if phase.is_none() && confidence < LEAST_CONFIDENCE {
+        return None;
+    }
+    let steps_between = (compared - WARM_UP) as f64 * between;
+    let per_step = |bytes: u64| (bytes as f64 / steps_between).round() as u64;
+    let sums = |frame_of: &dyn Fn(StackId) -> Option<Frame>| {
+        let mut sums: HashMap<Frame, u64> = HashMap::new();
+        for (stack, bytes) in &growing {
+            if let Some(frame) = frame_of(*stack) {
+                let sum = sums.entry(frame).or_default();
+                *sum = sum.saturating_add(grown(bytes));
+            }
+        }
+        let mut ranked: Vec<_> = sums.into_iter().map(|(frame, bytes)| (frame, per_step(bytes))).collect();
+        ranked.sort_by_key(|&(frame, bytes)| (Reverse(bytes), frame.file, frame.line));
+        ranked
+    };
+    let is_own = |frame: &Frame| {
+        let file = snapshot.text(frame.file);
+        !is_internal(snapshot.text(frame.name), file) && !file.contains("-packages/")
+    };
+    let through = sums(&|stack| snapshot.frames(stack).find(is_own)).first().copied();
+    let stacks: Vec<(StackId, u64)> = growing.iter().map(|(stack, bytes)| (*stack, grown(bytes))).collect();
+    Some(Growth {
+        phase,
+        steps: 1 + ((compared - 1) as f64 * between).round() as usize,
+        ends,
+        bytes_per_step: per_step(bytes),
+        bytes,
+        confidence,
+        is_kept_graph: is_kept_graph(snapshot, &stacks),
+        stack: stacks.first().map_or(StackId::ABSENT, |(stack, _)| *stack),
+        through,
+        lines: sums(&|stack| user_frame(snapshot, stack)),
+    })
+}
+
+/// Whether most of the growth is inside calls of modules, in several lines of them.
+fn is_kept_graph(snapshot: &Snapshot, growing: &[(StackId, u64)]) -> bool {
+    let is_module_call = |frame: &Frame| {
+        snapshot.text(frame.name).ends_with("_call_impl")
+            && snapshot.text(frame.file).replace('\\', "/").ends_with("torch/nn/modules/module.py")
+    };
+    let (mut all, mut inside) = (0_u64, 0_u64);
+    let mut lines = HashSet::new();
+    for &(stack, bytes) in growing {
+        all = all.saturating_add(bytes);
+        if snapshot.frames(stack).any(|frame| is_module_call(&frame)) {
+            inside = inside.saturating_add(bytes);
+            lines.extend(user_frame(snapshot, stack));
+        }
+    }
+    inside > all / 2 && lines.len() >= GRAPH_LINES
+}
+
+/// How sure the growth is: how alike the steps are in what they add. If the steps are those of the program, and
+/// not guessed, growth in every one of n is as sure as n tosses of a coin that all show heads are no chance.
+fn confidence(totals: &[f64], is_marked: bool) -> f64 {
+    let always = is_marked && totals.windows(2).all(|pair| pair[1] > pair[0]);
+    let chance = 0.5_f64.powi(i32::try_from(totals.len()).unwrap_or(i32::MAX) - 1);
+    evenness(totals).max(if always { 1.0 - chance } else { 0.0 })
+}
+
+/// One less the relative standard deviation of what each step adds.
+fn evenness(totals: &[f64]) -> f64 {
+    let steps: Vec<f64> = totals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let n = steps.len() as f64;
+    let mean = steps.iter().sum::<f64>() / n;
+    let variance = steps.iter().map(|step| (step - mean).powi(2)).sum::<f64>() / n;
+    if mean > 0.0 { (1.0 - variance.sqrt() / mean).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// The phase that comes most often, of those the one that ends last, and the moments at its ends.
+fn repeated_phase(snapshot: &Snapshot, spans: &[Span]) -> Option<(StrId, (Vec<Moment>, f64))> {
+    let mut ends: HashMap<&str, (StrId, Vec<Moment>)> = HashMap::new();
+    for span in spans {
+        let name = snapshot.text(span.name);
+        if span.end_us.is_some() && span.depth == 0 && !is_internal_phase(name) {
+            ends.entry(phase_name(name)).or_insert_with(|| (span.name, Vec::new())).1.push(span.to);
+        }
+    }
+    let (phase, ends) = ends
+        .into_values()
+        .filter(|(_, ends)| ends.len() >= LEAST_STEPS)
+        .max_by_key(|(name, ends)| (ends.len(), ends.last().copied(), Reverse(*name)))?;
+    Some((phase, chosen(ends)?))
+}
+
+/// Not too many ends, evenly chosen, and how many steps lie between two of them.
+fn chosen(ends: Vec<Moment>) -> Option<(Vec<Moment>, f64)> {
+    let all = ends.len();
+    if all < LEAST_STEPS {
+        return None;
+    }
+    if all <= MOST_STEPS {
+        return Some((ends, 1.0));
+    }
+    let ends = (0..MOST_STEPS).map(|step| ends[step * (all - 1) / (MOST_STEPS - 1)]).collect();
+    Some((ends, (all - 1) as f64 / (MOST_STEPS - 1) as f64))
+}
+
+/// Pieces that the trace is cut into to see its shape.
+const PIECES: u32 = 4096;
+/// How far the curve has to rise and fall between troughs, as shares of its whole height. A leak that has gone on
+/// for long makes the steps look small beside it, so smaller ones are tried too.
+const SWINGS: [f64; 4] = [0.25, 0.1, 0.04, 0.02];
+
+/// The moments at which requested memory was lowest between two rises.
+fn troughs(replay: &Replay) -> Vec<Moment> {
+    let end = replay.end().0;
+    let width = end.div_ceil(PIECES).max(1);
+    let piece = |first: u32| (Moment(first), Moment(first.saturating_add(width).min(end)));
+    let pieces: Vec<_> = (0..end)
+        .step_by(width as usize)
+        .map(|first| {
+            let (from, to) = piece(first);
+            let (min, max) = replay.extremes(from, to);
+            (first, min.requested, max.requested)
+        })
+        .collect();
+    let lowest = pieces.iter().map(|&(_, min, _)| min).min().unwrap_or(0);
+    let highest = pieces.iter().map(|&(_, _, max)| max).max().unwrap_or(0);
+    for swing in SWINGS {
+        let found = lows(&pieces, (highest.saturating_sub(lowest) as f64 * swing) as i64);
+        if found.len() >= LEAST_TROUGHS {
+            let lowest_in = |first| {
+                let (from, to) = piece(first);
+                replay.lowest(Counter::Requested, from, to)
+            };
+            return without_setting_up(replay, found.into_iter().map(lowest_in).collect());
+        }
+    }
+    Vec::new()
+}
+
+/// Without the troughs before the model was there and after it was dropped, far below the others.
+fn without_setting_up(replay: &Replay, mut troughs: Vec<Moment>) -> Vec<Moment> {
+    let level = |at: &Moment| replay.counters(*at).requested;
+    let mut levels: Vec<i64> = troughs.iter().map(level).collect();
+    levels.sort_unstable();
+    let usual = levels.get(levels.len() / 2).copied().unwrap_or(0);
+    troughs.retain(|at| level(at) >= usual / 2);
+    troughs
+}
+
+/// The pieces with the lowest point between two rises of at least `swing`.
+fn lows(pieces: &[(u32, i64, i64)], swing: i64) -> Vec<u32> {
+    let mut found = Vec::new();
+    if swing <= 0 {
+        return found;
+    }
+    let mut high = 0_i64;
+    // Where it is lowest since it began to fall; `None` while it rises.
+    let mut low: Option<(u32, i64)> = None;
+    for &(first, min, max) in pieces {
+        match low {
+            // In a piece that rises the low comes before the high, so only what was before it counts.
+            None if high.saturating_sub(min) >= swing => low = Some((first, min)),
+            None => high = high.max(max),
+            Some((_, lowest)) if min < lowest => low = Some((first, min)),
+            Some((at, lowest)) if max.saturating_sub(lowest) >= swing => {
+                found.push(at);
+                low = None;
+                high = max;
+            }
+            Some(_) => {}
+        }
+    }
+    found.extend(low.map(|(at, _)| at));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_steps_are_sure_and_noise_is_not() {
+        assert!((evenness(&[10.0, 20.0, 30.0, 40.0]) - 1.0).abs() < 1e-9);
+        // Steps of 10 and 30: 20 in the mean, 10 off.
+        assert!((evenness(&[0.0, 10.0, 40.0, 50.0, 80.0]) - 0.5).abs() < 1e-9);
+        assert!(evenness(&[10.0, 40.0, 10.0, 40.0]).abs() < 1e-9);
+        assert!(evenness(&[5.0, 5.0, 5.0]).abs() < 1e-9, "nothing grows");
+        // Four steps that all grow, by chance in one of sixteen cases.
+        let uneven = [0.0, 1.0, 9.0, 10.0, 30.0];
+        assert!((confidence(&uneven, true) - 15.0 / 16.0).abs() < 1e-9);
+        assert!(confidence(&uneven, false) < 0.1);
+    }
+
+    #[test]
+    fn troughs_lie_between_rises() {
+        // Up to 10 and down to 2, 3, 4; then a dip of 1 that is no trough.
+        let curve = [0, 5, 10, 6, 2, 8, 10, 3, 9, 10, 9, 10, 4, 8];
+        let pieces: Vec<_> = curve.iter().enumerate().map(|(at, &y)| (at as u32, y, y)).collect();
+        assert_eq!(lows(&pieces, 4), [4, 7, 12]);
+        assert!(lows(&pieces, 0).is_empty());
+        // A staircase, whose pieces reach from one step to the next, has none.
+        let stairs: Vec<_> = (0..20).map(|at| (at as u32, at, at + 1)).collect();
+        assert!(lows(&stairs, 1).is_empty());
+    }
+}

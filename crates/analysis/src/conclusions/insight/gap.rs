@@ -1,0 +1,119 @@
+//! Memory that is held from the driver and not used, at the moment when most was held.
+//!
+//! *Fragmentation* is what is free in segments that something pins; *cached* is what lies in segments in which
+//! nothing lives. Both come out of [`crate::questions::gap`], which adds up to the byte.
+
+use super::{Amount, Case, DriverCalls, Finding, Kind, Severity, Site};
+use crate::questions::frames::user_frame;
+use crate::questions::gap::gap;
+use crate::questions::pins::pinned;
+use crate::replay::counters::Counter;
+use crate::replay::rounding::GRANULE;
+
+/// Less than this, or than this share of what is reserved, is nothing to act on.
+const LEAST_BYTES: u64 = 64 << 20;
+const LEAST_SHARE: f64 = 0.15;
+
+pub(super) fn worth_telling(bytes: u64, reserved: i64) -> bool {
+    bytes >= LEAST_BYTES && bytes as f64 >= reserved.max(0) as f64 * LEAST_SHARE
+}
+
+pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let at = replay.peak(Counter::Reserved).at;
+    let state = replay.state(at);
+    let gap = gap(snapshot, replay, &state);
+    let reserved = state.counters.reserved;
+    let share = |part: u64| Amount::Share(part as f64 / reserved.max(1) as f64);
+    let mut found = Vec::new();
+    if worth_telling(gap.pinned_holes, reserved) {
+        let segments = pinned(replay, &state);
+        let worst = segments.first();
+        // The smallest pin of the worst segment: moving it would have freed the most for the least.
+        let pin = worst
+            .and_then(|worst| {
+                state
+                    .live
+                    .get(worst.live.clone())?
+                    .iter()
+                    .copied()
+                    .min_by_key(|&index| (replay.allocation(index).size, index))
+            })
+            .map(|index| replay.allocation(index));
+        let frame = pin.and_then(|pin| user_frame(snapshot, pin.stack));
+        let whole: u64 = state
+            .holes
+            .iter()
+            .map(|hole| {
+                let end = hole.addr.saturating_add(hole.size);
+                let first = hole.addr.checked_next_multiple_of(GRANULE).unwrap_or(end);
+                end.saturating_sub(first) / GRANULE * GRANULE
+            })
+            .fold(0, u64::saturating_add);
+        let advice = if snapshot.settings.expandable_segments {
+            "Allocate long-lived tensors before short-lived ones, so that they do not lie in between"
+                .to_owned()
+        } else {
+            format!(
+                "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: up to {} of it could then serve other \
+                 sizes{}",
+                bytes(whole),
+                case.effect_of("expandable_segments:True")
+            )
+        };
+        let mut finding = Finding {
+            kind: Kind::Fragmentation,
+            severity: Severity::Medium,
+            bytes: gap.pinned_holes,
+            when: (at, at),
+            site: Site {
+                stack: pin.map(|pin| pin.stack),
+                line: case.line(frame),
+                segment: worst.and_then(|worst| Some(state.ranges.get(worst.range)?.addr)),
+                ..Site::default()
+            },
+            what: format!(
+                "{} is stranded in {} partly used segments; the largest hole is {}",
+                bytes(gap.pinned_holes),
+                segments.len(),
+                bytes(state.largest_hole())
+            ),
+            evidence: Vec::new(),
+            advice,
+        }
+        .with("share of reserved", share(gap.pinned_holes))
+        .with("pinned segments", Amount::Count(segments.len() as u64))
+        .with("largest hole", Amount::Bytes(state.largest_hole()))
+        .with("in whole pages of 2 MiB", Amount::Bytes(whole));
+        if let (Some(worst), Some(pin)) = (worst, pin) {
+            let place = frame.map_or_else(|| "(no frame)".to_owned(), |frame| case.place(frame));
+            finding = finding
+                .with("free in the worst segment", Amount::Bytes(worst.free))
+                .with("blocks that pin it", Amount::Count(worst.live.len() as u64))
+                .at("the smallest of them", place, pin.size);
+        }
+        found.push(finding);
+    }
+    if worth_telling(gap.cached, reserved) {
+        let has_threshold = case.collects_garbage();
+        let advice = if calls.retries > 0 && !has_threshold {
+            "Set garbage_collection_threshold:0.8, so that unused segments go back before memory runs out"
+        } else {
+            "Call torch.cuda.empty_cache() after the phase that needed them, if another process needs the memory"
+        };
+        found.push(
+            Finding {
+                kind: Kind::Cached,
+                severity: if calls.retries > 0 { Severity::Medium } else { Severity::Low },
+                bytes: gap.cached,
+                when: (at, at),
+                site: Site::default(),
+                what: format!("{} is cached in completely unused segments", bytes(gap.cached)),
+                evidence: Vec::new(),
+                advice: advice.to_owned(),
+            }
+            .with("share of reserved", share(gap.cached)),
+        );
+    }
+    found
+}

@@ -1,0 +1,46 @@
+//! Pending frees, as a finding. What they are is defined in [`crate::questions::pending`].
+
+use super::{Amount, Case, Finding, Kind, Severity, Site};
+use crate::questions::frames::user_frame;
+use crate::questions::pending::pending;
+
+/// Less than this, or than this share of the peak, is nothing to act on.
+const LEAST_BYTES: u64 = 32 << 20;
+const LEAST_SHARE: f64 = 0.05;
+
+pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let found = pending(snapshot, replay);
+    let peak = replay.peak(crate::Counter::Active).bytes.max(1) as f64;
+    if found.peak_bytes < LEAST_BYTES || (found.peak_bytes as f64) < peak * LEAST_SHARE {
+        return None;
+    }
+    let worst = found.groups.first()?;
+    let frame = user_frame(snapshot, worst.stack);
+    let place = frame.map_or_else(|| "the program".to_owned(), |frame| case.place(frame));
+    let mut finding = Finding {
+        kind: Kind::PendingFree,
+        severity: Severity::Medium,
+        bytes: found.peak_bytes,
+        when: (found.peak_at, found.peak_at),
+        site: Site {
+            stack: Some(worst.stack),
+            line: case.line(frame),
+            stream: Some(snapshot.stream(worst.stream)),
+            ..Site::default()
+        },
+        what: format!(
+            "{} was released by the program but still in use by another stream; most of it is from {place}",
+            bytes(found.peak_bytes)
+        ),
+        evidence: Vec::new(),
+        advice: "Synchronise the streams sooner, or wait for the other stream and drop record_stream"
+            .to_owned(),
+    }
+    .with("frees that had to wait", Amount::Count(found.groups.iter().map(|group| group.count).sum()))
+    .with("bytes of the worst stack", Amount::Bytes(worst.bytes));
+    if let Some(longest) = found.groups.iter().map(|group| group.longest_us).max().filter(|&us| us > 0) {
+        finding = finding.with("longest wait", Amount::Micros(longest));
+    }
+    Some(finding)
+}

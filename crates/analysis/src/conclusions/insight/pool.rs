@@ -1,0 +1,59 @@
+//! What private pools cost. What they are is defined in [`crate::questions::pools`].
+//!
+//! CUDA graphs and `MemPool`s have memory of their own, which serves nothing else. What a pool holds at the end
+//! and does not use is idle for as long as the pool lives.
+
+use super::{Amount, Case, Finding, Kind, Severity, Site, signed};
+use crate::questions::pools::{DEFAULT_POOL, PoolSummary, Pools};
+
+/// A pool with less that is idle is nothing to act on, only good to know.
+const LEAST_IDLE: u64 = 64 << 20;
+
+pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let pools = Pools::private(snapshot, replay);
+    let summaries = pools.summaries(snapshot, replay, replay.end());
+    let mut found = Vec::new();
+    for (envelope, summary) in pools.envelopes().iter().zip(summaries) {
+        let PoolSummary { now, segments, peak_at, peak, .. } = summary;
+        let (reserved, used, idle) = (signed(now.reserved), signed(now.active), signed(now.idle()));
+        let Some(pool) = envelope.pool.filter(|pool| *pool != DEFAULT_POOL && reserved > 0) else { continue };
+        let (a, b) = pool;
+        // The first number is of a CUDA graph, the second of a handle that the program made.
+        let (owner, advice) = match b {
+            0 => (
+                "a CUDA graph",
+                "Let graphs that never run at the same time share a pool: torch.cuda.graph(g, pool=other.pool())",
+            ),
+            _ => (
+                "a MemPool or graph_pool_handle()",
+                "Drop the MemPool when its phase is over: only then does its memory go back",
+            ),
+        };
+        let finding = Finding {
+            kind: Kind::PrivatePool,
+            severity: if idle >= LEAST_IDLE { Severity::Medium } else { Severity::Low },
+            bytes: reserved,
+            when: (summary.first.unwrap_or(peak_at), summary.last.unwrap_or(replay.end())),
+            site: Site { pool: Some(pool), stream: Some(envelope.stream), ..Site::default() },
+            what: format!(
+                "private pool ({a}, {b}) of {owner} holds {} at the end, {} of it in use",
+                bytes(reserved),
+                bytes(used)
+            ),
+            evidence: Vec::new(),
+            advice: advice.to_owned(),
+        };
+        found.push(
+            finding
+                .with("reserved", Amount::Bytes(reserved))
+                .with("in use", Amount::Bytes(used))
+                .with("idle", Amount::Bytes(idle))
+                .with("segments", Amount::Count(segments as u64))
+                .with("most that it held", Amount::Bytes(signed(peak.reserved)))
+                .with("idle then", Amount::Bytes(signed(peak.idle())))
+                .with("which memory is its own is", Amount::Text(envelope.known.name().to_owned())),
+        );
+    }
+    found
+}

@@ -1,0 +1,71 @@
+//! What rounding and blocks that are not split cost, at the moment when most was held.
+
+use super::gap::worth_telling;
+use super::{Amount, Case, Finding, Kind, Severity, Site};
+use crate::questions::frames::user_frame;
+use crate::questions::gap::gap;
+use crate::replay::allocations::Allocation;
+use crate::replay::counters::Counter;
+
+pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let at = replay.peak(Counter::Reserved).at;
+    let state = replay.state(at);
+    let gap = gap(snapshot, replay, &state);
+    let reserved = state.counters.reserved;
+    let wasted = |allocation: &Allocation| allocation.size.saturating_sub(allocation.requested);
+    let live = state.live.iter().map(|&index| replay.allocation(index));
+    let worst = live.max_by_key(|allocation| (wasted(allocation), std::cmp::Reverse(allocation.addr)));
+    let frame = worst.and_then(|worst| user_frame(snapshot, worst.stack));
+    let divides = snapshot.settings.roundup_divisions.iter().any(|&(_, divisions)| divisions > 1);
+    let parts = [
+        (
+            Kind::Rounding,
+            gap.rounding,
+            "lost to rounding requests up",
+            match divides {
+                true => "Raise roundup_power2_divisions, or leave it out: it rounds up in large steps",
+                false => "Make fewer, larger tensors: every one is rounded up to 512 bytes",
+            },
+            divides.then_some(""),
+        ),
+        (
+            Kind::Unsplit,
+            gap.unsplit,
+            "in blocks larger than requested, which were not split",
+            match snapshot.settings.max_split_size {
+                Some(_) => "Raise max_split_size_mb, or leave it out: blocks above it are handed out whole",
+                None => {
+                    "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, under which every remainder is split off"
+                }
+            },
+            match snapshot.settings.max_split_size {
+                Some(_) => Some(""),
+                None => Some("expandable_segments:True"),
+            },
+        ),
+    ];
+    let told = parts.into_iter().filter(|(_, part, ..)| worth_telling(*part, reserved));
+    told.map(|(kind, part, what, advice, tried)| {
+        let effect = tried.map(|settings| case.effect_of(settings)).unwrap_or_default();
+        let site = Site { stack: worst.map(|worst| worst.stack), line: case.line(frame), ..Site::default() };
+        let mut finding = Finding {
+            kind,
+            severity: Severity::Medium,
+            bytes: part,
+            when: (at, at),
+            site,
+            what: format!("{} are {what}", bytes(part)),
+            evidence: Vec::new(),
+            advice: format!("{advice}{effect}"),
+        }
+        .with("share of reserved", Amount::Share(part as f64 / reserved.max(1) as f64));
+        if let Some(worst) = worst {
+            finding = finding
+                .with("most in one block", Amount::Bytes(wasted(&worst)))
+                .with("requested", Amount::Bytes(worst.requested));
+        }
+        finding
+    })
+    .collect()
+}

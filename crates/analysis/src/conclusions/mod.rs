@@ -1,0 +1,6 @@
+//! What is concluded from the answers: what memory is for, whether it leaks, what went wrong and what to do about it.
+
+pub mod categories;
+pub(crate) mod growth;
+pub(crate) mod insight;
+pub(crate) mod ranks;

@@ -1,0 +1,80 @@
+//! How much a device has: by its name, by what a file tells.
+
+use vramscope_snapshot::Snapshot;
+
+use crate::replay::Replay;
+use crate::replay::allocations::Moment;
+use vramscope_format::parse_bytes;
+
+/// What the driver reports as total memory, in MiB.
+const DEVICES: [(&str, u64); 20] = [
+    ("A10", 23_028),
+    ("A10G", 23_028),
+    ("A100", 81_920),
+    ("A100-40", 40_960),
+    ("A100-80", 81_920),
+    ("A6000", 49_140),
+    ("B200", 183_359),
+    ("GH200", 97_871),
+    ("H20", 97_871),
+    ("H100", 81_559),
+    ("H200", 143_771),
+    ("L4", 23_034),
+    ("L40S", 46_068),
+    ("MI300X", 196_592),
+    ("RTX3090", 24_576),
+    ("RTX4090", 24_564),
+    ("RTX5090", 32_607),
+    ("T4", 15_360),
+    ("V100", 16_384),
+    ("V100-32", 32_768),
+];
+
+/// Bytes of a device, from its name or from a size like `80GiB`.
+pub fn capacity(text: &str) -> Result<u64, String> {
+    let name: String = text.to_uppercase().chars().filter(|c| !matches!(c, ' ' | '_')).collect();
+    if let Some((_, mib)) = DEVICES.iter().find(|(known, _)| *known == name) {
+        return Ok(mib << 20);
+    }
+    parse_bytes(text).map_err(|error| {
+        let names: Vec<_> = DEVICES.iter().map(|(name, _)| *name).collect();
+        format!("{error}; or one of {}", names.join(", "))
+    })
+}
+
+/// The most that a process could hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Bytes.
+    pub bytes: i64,
+    /// Whether it is a limit that the program set; it is below `bytes` then.
+    pub is_limit: bool,
+}
+
+impl Capacity {
+    /// What a file tells: a profile names the device, and a failed allocation says what the driver had left.
+    pub fn of(snapshot: &Snapshot, replay: &Replay) -> Option<Self> {
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        if let Some((_, bytes)) = snapshot.capacities.iter().find(|(device, _)| *device == replay.device()) {
+            return Some(Self { bytes: signed(*bytes), is_limit: false });
+        }
+        let oom = replay.ooms().last()?;
+        let reserved = replay.counters(Moment::after(oom.event)).reserved;
+        // With room on the device, a limit was in force: somewhere below what would have been reserved.
+        let is_limit = oom.device_free >= oom.requested;
+        let more = if is_limit { oom.requested } else { oom.device_free };
+        Some(Self { bytes: reserved.saturating_add(signed(more)), is_limit })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::capacity;
+
+    #[test]
+    fn devices_by_name_and_sizes() {
+        assert_eq!(capacity("h100"), Ok(81_559 << 20));
+        assert_eq!(capacity("80GiB"), Ok(80 << 30));
+        assert!(capacity("abacus").is_err_and(|error| error.contains("H100")));
+    }
+}

@@ -1,0 +1,117 @@
+//! Fragmentation over time: at evenly spaced moments, how the free part of what is held lies.
+//!
+//! *Unusable* for a request is what is free in holes too small for it. A segment *lies idle* at a moment if
+//! something lives in it that uses at most half of it; those that do so in most samples are the ones that were
+//! pinned longest.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use crate::questions::pins::pinned;
+use crate::replay::Replay;
+use crate::replay::allocations::{AllocIdx, Moment};
+
+/// How free memory lies at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When.
+    pub at: Moment,
+    /// Held from the driver.
+    pub reserved: i64,
+    /// Free in holes.
+    pub free: u64,
+    /// The largest hole.
+    pub largest_hole: u64,
+    /// Free in holes that are too small for the request that was asked about.
+    pub unusable: u64,
+    /// Segments that are at most half used.
+    pub idle_segments: u32,
+}
+
+/// A segment that lies idle for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleSegment {
+    /// Where it begins.
+    pub addr: u64,
+    /// Its bytes when it was last seen.
+    pub size: u64,
+    /// In how many samples it lay idle.
+    pub samples: u32,
+    /// The first and the last of these.
+    pub when: (Moment, Moment),
+    /// Bytes in use when it was last seen idle.
+    pub used: u64,
+    /// The oldest block that lived in it then.
+    pub pin: AllocIdx,
+}
+
+/// Fragmentation over a stretch of the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragmentation {
+    /// The request that [`Sample::unusable`] is about.
+    pub request: u64,
+    /// In order of time.
+    pub samples: Vec<Sample>,
+    /// Longest idle first.
+    pub segments: Vec<IdleSegment>,
+}
+
+/// Looks at so many moments from one to another. Without a `request`, it is the largest that the program made.
+pub fn fragmentation(
+    replay: &Replay,
+    (from, to): (Moment, Moment),
+    moments: u32,
+    request: Option<u64>,
+) -> Fragmentation {
+    let largest = || replay.allocations().requested.iter().copied().max().unwrap_or(0);
+    let request = request.unwrap_or_else(largest);
+    let needed = replay.rules().round(request);
+    let length = to.0.saturating_sub(from.0);
+    let moments = moments.clamp(1, length.max(1));
+    let mut samples: Vec<Sample> = Vec::new();
+    let mut segments: HashMap<u64, IdleSegment> = HashMap::new();
+    for number in 0..=moments {
+        let at = Moment(from.0 + (u64::from(length) * u64::from(number) / u64::from(moments)) as u32);
+        let state = replay.state(at);
+        let mut sample = Sample {
+            at,
+            reserved: state.counters.reserved,
+            free: 0,
+            largest_hole: state.largest_hole(),
+            unusable: 0,
+            idle_segments: 0,
+        };
+        for hole in &state.holes {
+            sample.free = sample.free.saturating_add(hole.size);
+            if hole.size < needed {
+                sample.unusable = sample.unusable.saturating_add(hole.size);
+            }
+        }
+        for pinned in pinned(replay, &state) {
+            let Some(range) = state.ranges.get(pinned.range) else { continue };
+            if pinned.free < range.size / 2 {
+                continue;
+            }
+            let live = state.live.get(pinned.live.clone()).unwrap_or_default();
+            let oldest = live.iter().copied().min_by_key(|&index| (replay.allocation(index).opened, index));
+            let Some(pin) = oldest else { continue };
+            sample.idle_segments += 1;
+            let segment = segments.entry(range.addr).or_insert(IdleSegment {
+                addr: range.addr,
+                size: range.size,
+                samples: 0,
+                when: (at, at),
+                used: 0,
+                pin,
+            });
+            segment.samples += 1;
+            (segment.size, segment.used, segment.pin) = (range.size, range.size - pinned.free, pin);
+            segment.when.1 = at;
+        }
+        samples.push(sample);
+    }
+    let mut segments: Vec<_> = segments.into_values().collect();
+    segments.sort_unstable_by_key(|segment| (Reverse(segment.samples), Reverse(segment.size), segment.addr));
+    Fragmentation { request, samples, segments }
+}

@@ -1,0 +1,131 @@
+//! The gap: memory that is held but was not asked for, by cause.
+//!
+//! reserved − requested = rounding + unsplit + awaiting_free + pinned_holes + cached + pools
+//!                        + unexplained − contradicted
+//!
+//! - *rounding*: what rounding requests up adds to blocks in use;
+//! - *unsplit*: what remains of a block that was too small to be split off;
+//! - *awaiting_free*: both of these in blocks that the program let go and another stream still uses;
+//! - *pinned_holes*: free stretches in segments of the default pool that something lives in;
+//! - *cached*: whole segments of the default pool in which nothing lives: `empty_cache()` gives them back;
+//! - *pools*: whatever is free in private pools, which serves nothing else.
+//!
+//! - *unexplained*: what a file with holes in its history cannot tell;
+//! - *contradicted*: what a file shows beyond what it says was held.
+//!
+//! The last two are 0 wherever the verdict is exact.
+
+use serde::Serialize;
+use vramscope_snapshot::Snapshot;
+
+use crate::conclusions::insight::ShowBytes;
+use crate::questions::pools::is_private;
+use crate::replay::Replay;
+use crate::replay::state::State;
+
+/// The gap at a moment, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    /// Reserved minus requested; 0 where a file shows more requested than was held.
+    pub total: u64,
+    /// Rounding of blocks in use.
+    pub rounding: u64,
+    /// Remainders that were not split off.
+    pub unsplit: u64,
+    /// Both in blocks that await their free.
+    pub awaiting_free: u64,
+    /// Holes in segments that something lives in.
+    pub pinned_holes: u64,
+    /// Segments in which nothing lives.
+    pub cached: u64,
+    /// What is free in private pools.
+    pub pools: u64,
+    /// What the file cannot tell.
+    pub unexplained: u64,
+    /// By how much the file shows more than it says was held.
+    pub contradicted: u64,
+}
+
+impl Gap {
+    /// Whether there is a gap, or the file contradicts itself.
+    pub fn is_worth_a_word(&self) -> bool {
+        self.total > 0 || self.contradicted > 0
+    }
+
+    /// All causes with their bytes in one line, largest first; what the file cannot explain comes last.
+    pub fn sentence(&self, bytes: ShowBytes<'_>) -> String {
+        let parts = self.words();
+        let rest = [("unexplained", self.unexplained), ("the file contradicts itself by", self.contradicted)];
+        let parts = parts.iter().chain(&rest).filter(|(_, n)| *n > 0);
+        parts.map(|(cause, n)| format!("{cause} {}", bytes(*n))).collect::<Vec<_>>().join(" · ")
+    }
+
+    /// The causes that are known, in words, largest first.
+    pub fn words(&self) -> [(&'static str, u64); 6] {
+        self.parts().map(|(name, bytes)| {
+            let words = match name {
+                "unsplit" => "unsplit remainders",
+                "awaiting_free" => "awaiting free",
+                "pinned_holes" => "stranded in partly used segments",
+                "cached" => "cached in unused segments",
+                "pools" => "free in private pools",
+                name => name,
+            };
+            (words, bytes)
+        })
+    }
+
+    /// The causes that are known, by name as in JSON, largest first.
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
+        let mut parts = [
+            ("rounding", self.rounding),
+            ("unsplit", self.unsplit),
+            ("awaiting_free", self.awaiting_free),
+            ("pinned_holes", self.pinned_holes),
+            ("cached", self.cached),
+            ("pools", self.pools),
+        ];
+        parts.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+        parts
+    }
+}
+
+/// The gap of a state, by cause.
+pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
+    let difference = i128::from(state.counters.reserved) - i128::from(state.counters.requested);
+    let mut gap = Gap { total: cut(difference), ..Gap::default() };
+    let mut lived_in = vec![false; state.ranges.len()];
+    for &index in &state.live {
+        let allocation = replay.allocation(index);
+        let after = state.ranges.partition_point(|range| range.addr <= allocation.addr);
+        if let Some(range) = after.checked_sub(1) {
+            lived_in[range] = true;
+        }
+        let over = allocation.size.saturating_sub(allocation.requested);
+        if allocation.released <= state.at {
+            gap.awaiting_free = gap.awaiting_free.saturating_add(over);
+            continue;
+        }
+        let rounding =
+            replay.rules().round(allocation.requested).saturating_sub(allocation.requested).min(over);
+        gap.rounding = gap.rounding.saturating_add(rounding);
+        gap.unsplit = gap.unsplit.saturating_add(over - rounding);
+    }
+    for hole in &state.holes {
+        let is_private = is_private(snapshot, state.ranges[hole.range].pool);
+        let part = match (is_private, lived_in[hole.range]) {
+            (true, _) => &mut gap.pools,
+            (false, true) => &mut gap.pinned_holes,
+            (false, false) => &mut gap.cached,
+        };
+        *part = part.saturating_add(hole.size);
+    }
+    let explained = gap.parts().iter().fold(0_i128, |sum, (_, bytes)| sum + i128::from(*bytes));
+    (gap.unexplained, gap.contradicted) = (cut(difference - explained), cut(explained - difference));
+    gap
+}
+
+/// What is above zero.
+fn cut(bytes: i128) -> u64 {
+    u64::try_from(bytes.max(0)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,95 @@
+//! Pending frees: blocks that the program let go (`free_requested`) while another stream still used them
+//! (`record_stream`), so that they went back to their pool (`free_completed`) only later.
+//!
+//! An ordinary free does both at once: its two events follow each other. What counts here are frees with other
+//! events between the two. How much they cost is bytes × time waited.
+
+use hashbrown::HashMap;
+use vramscope_snapshot::{EventTable, Snapshot, StackId, StreamId};
+
+use crate::replay::Replay;
+use crate::replay::allocations::{AllocIdx, Allocations, Moment};
+
+/// Pending frees of one stack and stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingGroup {
+    /// Where the blocks were allocated.
+    pub stack: StackId,
+    /// Their stream.
+    pub stream: StreamId,
+    /// How many waited.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes × microseconds waited; where events have no times, bytes × events.
+    pub byte_time: u128,
+    /// The longest that one waited, in microseconds; 0 without times.
+    pub longest_us: u64,
+}
+
+/// All pending frees of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// The most bytes that waited at once.
+    pub peak_bytes: u64,
+    /// When that was.
+    pub peak_at: Moment,
+    /// By stack and stream, most bytes × time first.
+    pub groups: Vec<PendingGroup>,
+}
+
+/// The pending frees of a device.
+pub fn pending(snapshot: &Snapshot, replay: &Replay) -> Pending {
+    let events = snapshot.events(replay.device());
+    let mut groups: HashMap<(StackId, StreamId), PendingGroup> = HashMap::new();
+    let mut changes: Vec<(Moment, i64)> = Vec::new();
+    for index in waiting(replay.allocations()) {
+        let allocation = replay.allocation(index);
+        let until = allocation.closed.min(replay.end());
+        let size = i64::try_from(allocation.size).unwrap_or(i64::MAX);
+        changes.push((allocation.released, size));
+        changes.push((until, -size));
+        let key = (allocation.stack, allocation.stream);
+        let (stack, stream) = key;
+        let group = groups.entry(key).or_insert(PendingGroup {
+            stack,
+            stream,
+            count: 0,
+            bytes: 0,
+            byte_time: 0,
+            longest_us: 0,
+        });
+        let waited_us = waited(events, allocation.released, until);
+        let waited = waited_us.unwrap_or_else(|| (until.0 - allocation.released.0.min(until.0)).into());
+        group.count += 1;
+        group.bytes = group.bytes.saturating_add(allocation.size);
+        group.byte_time = group.byte_time.saturating_add(u128::from(allocation.size) * u128::from(waited));
+        group.longest_us = group.longest_us.max(waited_us.unwrap_or(0));
+    }
+    // At the same moment what goes comes before what comes.
+    changes.sort_unstable();
+    let (mut now, mut peak, mut peak_at) = (0_i64, 0_i64, Moment::START);
+    for (at, change) in changes {
+        now = now.saturating_add(change);
+        if now > peak {
+            (peak, peak_at) = (now, at);
+        }
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort_unstable_by_key(|group| (std::cmp::Reverse(group.byte_time), group.stack, group.stream));
+    Pending { peak_bytes: peak.unsigned_abs(), peak_at, groups }
+}
+
+/// The allocations with other events between the two halves of their free.
+fn waiting(allocations: &Allocations) -> impl Iterator<Item = AllocIdx> + '_ {
+    let halves = allocations.released.iter().zip(&allocations.closed).zip(0_u32..);
+    let waits = |released: Moment, closed: Moment| {
+        released != Moment::NEVER && closed.0.saturating_sub(released.0) > 1
+    };
+    halves.filter(move |((released, closed), _)| waits(**released, **closed)).map(|(_, row)| AllocIdx(row))
+}
+
+fn waited(events: &EventTable, from: Moment, to: Moment) -> Option<u64> {
+    let time = |moment: Moment| events.time_us(moment.event()?.index());
+    u64::try_from(time(to)?.saturating_sub(time(from)?)).ok()
+}

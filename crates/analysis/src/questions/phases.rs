@@ -1,0 +1,106 @@
+//! Phases: all spans of one name together, with what they did to memory.
+//!
+//! The *peak* of a phase is the highest that requested memory was in any of its spans, whoever allocated it. Its
+//! *growth* is what was there at the end of a span more than at its beginning. Its *allocations* are those that
+//! began in it. Numbered names such as `ProfilerStep#7` count as one phase.
+
+use hashbrown::HashMap;
+use vramscope_snapshot::{Snapshot, StrId};
+
+use crate::questions::spans::Span;
+use crate::replay::allocations::Moment;
+use crate::replay::counters::Counter;
+use crate::replay::{Peak, Replay};
+
+/// All spans of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// The name of the first of them.
+    pub name: StrId,
+    /// How many spans there are.
+    pub count: u32,
+    /// Lane and depth of the first.
+    pub lane: u32,
+    /// See [`Span::depth`].
+    pub depth: u32,
+    /// The highest that requested bytes were in any of them.
+    pub peak: Peak,
+    /// Bytes left behind by all of them together.
+    pub growth: i64,
+    /// Bytes left behind by the last.
+    pub last_growth: i64,
+    /// Allocations that began in them.
+    pub allocations: u64,
+    /// From the beginning of the first to the end of the last.
+    pub stretch: (Moment, Moment),
+    /// Time spent in them, in microseconds, as far as they ended.
+    pub time_us: u64,
+}
+
+/// The name without marks around it and without the number of the repetition: `## step ##` and `step#12` are `step`.
+pub fn phase_name(name: &str) -> &str {
+    let name = vramscope_format::phase(name);
+    match name.rsplit_once('#') {
+        Some((start, number)) if !start.is_empty() && !number.is_empty() => {
+            if number.bytes().all(|byte| byte.is_ascii_digit()) { start } else { name }
+        }
+        _ => name,
+    }
+}
+
+/// The phases of a device in order of their first span. `spans` are those of the device.
+pub fn phases(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Vec<Phase> {
+    // Allocations that the trace shows beginning are in its order.
+    let began: Vec<Moment> =
+        replay.allocations().opened.iter().copied().filter(|opened| *opened > Moment::START).collect();
+    let mut rows: HashMap<&str, usize> = HashMap::new();
+    let mut phases: Vec<Phase> = Vec::new();
+    for span in spans {
+        let at = replay.highest(Counter::Requested, span.from, span.to);
+        let peak = Peak { bytes: replay.counters(at).requested, at };
+        let growth = replay.counters(span.to).requested.saturating_sub(replay.counters(span.from).requested);
+        let until = |moment: Moment| began.partition_point(|opened| *opened <= moment);
+        let allocations = until(span.to).saturating_sub(until(span.from)) as u64;
+        let time_us =
+            span.end_us.map_or(0, |end| u64::try_from(end.saturating_sub(span.start_us)).unwrap_or(0));
+        let row = *rows.entry(phase_name(snapshot.text(span.name))).or_insert_with(|| {
+            phases.push(Phase {
+                name: span.name,
+                count: 0,
+                lane: span.lane,
+                depth: span.depth,
+                peak,
+                growth: 0,
+                last_growth: 0,
+                allocations: 0,
+                stretch: (span.from, span.to),
+                time_us: 0,
+            });
+            phases.len() - 1
+        });
+        let phase = &mut phases[row];
+        phase.count += 1;
+        if peak.bytes > phase.peak.bytes {
+            phase.peak = peak;
+        }
+        phase.growth = phase.growth.saturating_add(growth);
+        phase.last_growth = growth;
+        phase.allocations += allocations;
+        phase.stretch.1 = phase.stretch.1.max(span.to);
+        phase.time_us = phase.time_us.saturating_add(time_us);
+    }
+    phases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_repetitions_are_no_part_of_a_name() {
+        assert_eq!(phase_name("ProfilerStep#12"), "ProfilerStep");
+        assert_eq!(phase_name("## forward ##"), "forward");
+        assert_eq!(phase_name("#1"), "#1");
+        assert_eq!(phase_name("layer#a"), "layer#a");
+    }
+}

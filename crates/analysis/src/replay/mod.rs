@@ -1,0 +1,308 @@
+//! The exact past of one device: its trace, replayed.
+//!
+//! In the order of the work:
+//! 1. `pairing`: events are paired into allocations, with what the end of the trace and the final segments say about
+//!    its start.
+//! 2. `ranges`: the memory held from the driver, from the beginning to the end.
+//! 3. `blocks`: every block is split, handed out and merged as PyTorch does it, which gives each allocation its exact
+//!    size (the rules are in `rounding`).
+//! 4. `timeline`: the counters at every moment, their peaks, and the indices.
+//! 5. `verdict`: what of it can be trusted.
+
+pub(crate) mod allocations;
+mod blocks;
+pub(crate) mod counters;
+pub(crate) mod pairing;
+pub(crate) mod ranges;
+pub(crate) mod rounding;
+pub(crate) mod state;
+pub(crate) mod timeline;
+pub(crate) mod times;
+mod totals;
+pub(crate) mod verdict;
+pub(crate) mod walk;
+
+use serde::{Deserialize, Serialize};
+use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, Snapshot};
+
+use allocations::{AllocIdx, Allocation, Allocations, Moment};
+use counters::{Counter, Counters};
+use pairing::Link;
+use ranges::{Range, RangeHistory, RangeSet};
+use rounding::Rules;
+use state::State;
+use timeline::{Source, Timeline};
+use verdict::Verdict;
+
+/// The highest value of a counter, and when it was first reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peak {
+    /// Bytes.
+    pub bytes: i64,
+    /// The moment.
+    pub at: Moment,
+}
+
+/// An allocation that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oom {
+    /// Which event.
+    pub event: EventIdx,
+    /// Bytes of the request, rounded.
+    pub requested: u64,
+    /// Bytes that the driver had free.
+    pub device_free: u64,
+}
+
+/// One device's trace, replayed.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    device: DeviceId,
+    rules: Rules,
+    allocations: Allocations,
+    links: Vec<Link>,
+    lost_ends: Vec<(EventIdx, AllocIdx)>,
+    ranges: RangeHistory,
+    reserved: Vec<i64>,
+    timeline: Timeline,
+    ooms: Vec<Oom>,
+    verdict: Verdict,
+}
+
+impl Replay {
+    /// Replays the trace of a device from its beginning to its end.
+    pub fn new(snapshot: &Snapshot, device: DeviceId) -> Self {
+        if !snapshot.has.addresses {
+            return Self::from_totals(snapshot, device);
+        }
+        let events = snapshot.events(device);
+        let complete = snapshot.damage.is_none();
+        let rules = if device == DeviceId::HOST { Rules::host() } else { Rules::new(&snapshot.settings) };
+
+        let mut pairing = pairing::pair(snapshot, device, events, complete);
+        let ranges = RangeHistory::new(snapshot, device, events, &pairing.segment_events, complete);
+        blocks::assign_sizes(&mut pairing, &ranges, events, &rules, snapshot.settings.expandable_segments);
+        for &(index, requested) in &pairing.restated {
+            pairing.allocations.requested[index.index()] = requested;
+        }
+        let source = Source {
+            allocations: &pairing.allocations,
+            links: &pairing.links,
+            lost_ends: &pairing.lost_ends,
+            changes: &ranges.changes,
+            reserved: &[],
+            crowded: &[],
+        };
+        let timeline = Timeline::new(source, ranges.start_bytes);
+        let verdict = verdict::judge(snapshot, device, events, &pairing, &ranges, &timeline);
+        Self {
+            device,
+            rules,
+            allocations: pairing.allocations,
+            links: pairing.links,
+            lost_ends: pairing.lost_ends,
+            ranges,
+            reserved: Vec::new(),
+            timeline,
+            ooms: ooms(events),
+            verdict,
+        }
+    }
+
+    /// Replays a source that states totals and has no map of memory.
+    fn from_totals(snapshot: &Snapshot, device: DeviceId) -> Self {
+        let settled = totals::settle(snapshot, device);
+        let verdict = totals::judge(snapshot, device, &settled);
+        let totals::Settled { pairing, reserved, start_reserved, .. } = settled;
+        let mut replay = Self {
+            device,
+            rules: Rules::default(),
+            allocations: pairing.allocations,
+            links: pairing.links,
+            lost_ends: pairing.lost_ends,
+            ranges: RangeHistory::default(),
+            reserved,
+            timeline: Timeline::default(),
+            ooms: ooms(snapshot.events(device)),
+            verdict,
+        };
+        replay.timeline = Timeline::new(replay.source(), start_reserved);
+        replay
+    }
+
+    /// Replays every device of a snapshot that has a trace or segments, in order.
+    pub fn all(snapshot: &Snapshot) -> Vec<Self> {
+        // Pinned host memory comes last: it is not what people open a snapshot for.
+        let mut devices = snapshot.devices();
+        devices.sort_by_key(|&device| (device == DeviceId::HOST, device));
+        devices.into_iter().map(|device| Self::new(snapshot, device)).collect()
+    }
+
+    /// Which device.
+    pub fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    /// The rules of rounding and splitting that it was recorded under.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Number of events.
+    pub fn events(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The moment after the last event.
+    pub fn end(&self) -> Moment {
+        Moment(self.links.len() as u32)
+    }
+
+    /// All allocations, those from before the first event included.
+    pub fn allocations(&self) -> &Allocations {
+        &self.allocations
+    }
+
+    /// One allocation.
+    pub fn allocation(&self, index: AllocIdx) -> Allocation {
+        self.allocations.get(index)
+    }
+
+    /// Failed allocations in order.
+    pub fn ooms(&self) -> &[Oom] {
+        &self.ooms
+    }
+
+    /// Whether the numbers can be trusted, and if not, by how much.
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// The highest value of a counter over all moments, the start included.
+    pub fn peak(&self, counter: Counter) -> Peak {
+        let highest = self.timeline.peaks[counter as usize];
+        Peak { bytes: highest.bytes, at: highest.at }
+    }
+
+    /// The four counters at a moment.
+    pub fn counters(&self, at: Moment) -> Counters {
+        self.timeline.counters(&self.source(), at)
+    }
+
+    /// The four counters after every event, in order.
+    pub fn all_counters(&self) -> impl Iterator<Item = Counters> + '_ {
+        self.timeline.all(self.source())
+    }
+
+    /// The least and the greatest of each counter from one moment to another, both included.
+    pub fn extremes(&self, from: Moment, to: Moment) -> (Counters, Counters) {
+        self.timeline.extremes(&self.source(), from, to)
+    }
+
+    /// The first moment in a stretch, both ends included, at which a counter is highest in it.
+    pub fn highest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
+        self.timeline.highest(&self.source(), counter, from, to)
+    }
+
+    /// The first moment in a stretch, both ends included, at which a counter is lowest in it.
+    pub fn lowest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
+        let (mut from, mut to) = (from, to.min(self.end()));
+        let least = self.extremes(from, to).0[counter];
+        // Halving: the first half that reaches the minimum holds the first moment that does.
+        while from < to {
+            let middle = Moment(from.0 + (to.0 - from.0) / 2);
+            if self.extremes(from, middle).0[counter] == least {
+                to = middle;
+            } else {
+                from = Moment(middle.0 + 1);
+            }
+        }
+        from
+    }
+
+    /// What is held from the driver at a moment, by address.
+    pub fn held(&self, at: Moment) -> Vec<Range> {
+        self.ranges.at(at.0).iter().copied().collect()
+    }
+
+    /// What is held at each of some moments in order: `None` where it is the same as before.
+    pub(crate) fn held_at_each(&self, moments: &[Moment], visit: impl FnMut(usize, Option<&RangeSet>)) {
+        self.ranges.at_each(moments, visit);
+    }
+
+    /// Every range that was held at the start or taken later, in no particular order.
+    pub(crate) fn ever_held(&self) -> impl Iterator<Item = Range> + '_ {
+        let taken = self.ranges.changes.iter().filter(|change| change.held).map(|change| change.range);
+        self.ranges.start.iter().copied().chain(taken)
+    }
+
+    /// The allocations live at a moment, those that await their free included, in no particular order.
+    pub fn live(&self, at: Moment) -> Vec<AllocIdx> {
+        self.timeline.live_unsorted(&self.source(), at)
+    }
+
+    /// The allocations that live at any moment from one to another, both included, in no particular order.
+    pub fn overlapping(&self, from: Moment, to: Moment) -> Vec<AllocIdx> {
+        let mut found = self.live(from);
+        found.extend(self.source().opened_between(from, to));
+        found
+    }
+
+    /// The complete map of memory at a moment.
+    pub fn state(&self, at: Moment) -> State {
+        State::new(at, self.counters(at), self.live(at), &self.ranges.at(at.0), &self.allocations)
+    }
+
+    /// The allocation that an event opens, releases or closes.
+    pub fn allocation_of(&self, event: EventIdx) -> Option<AllocIdx> {
+        self.links.get(event.index())?.as_allocation()
+    }
+
+    /// The memory that an event takes from the driver or gives back to it.
+    pub fn segment_of(&self, event: EventIdx) -> Option<&Range> {
+        let row = self.links.get(event.index())?.as_segment()?;
+        self.ranges.changes.get(row).map(|change| &change.range)
+    }
+
+    /// What is held from the driver at a moment.
+    pub(crate) fn ranges_at(&self, at: Moment) -> RangeSet {
+        self.ranges.at(at.0)
+    }
+
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source {
+            allocations: &self.allocations,
+            links: &self.links,
+            lost_ends: &self.lost_ends,
+            changes: &self.ranges.changes,
+            reserved: &self.reserved,
+            crowded: &self.timeline.crowded,
+        }
+    }
+}
+
+impl AsRef<Self> for Replay {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+/// Failed allocations in order.
+fn ooms(events: &EventTable) -> Vec<Oom> {
+    let failed = events.actions().iter().enumerate().filter(|(_, action)| **action == Action::Oom);
+    failed
+        .map(|(row, _)| Oom {
+            event: EventIdx::from_index(row),
+            requested: events.sizes()[row],
+            device_free: events.addrs()[row],
+        })
+        .collect()
+}
+
+/// The moment after the last event at or before a time, or the start if there is none.
+///
+/// Trace order is the truth and time is a label that may go backwards, so the last such event counts.
+pub fn moment_at_time(events: &EventTable, time_us: i64) -> Moment {
+    let last = (0..events.len()).rev().find(|&row| events.time_us(row).is_some_and(|time| time <= time_us));
+    last.map_or(Moment::START, |row| Moment(row as u32 + 1))
+}

@@ -1,0 +1,55 @@
+//! What every event does, in order: for whatever is to be added up over the whole trace in one pass.
+
+use crate::replay::Replay;
+use crate::replay::allocations::{AllocIdx, Moment};
+use crate::replay::ranges::Change;
+
+/// One thing that an event does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect<'a> {
+    /// An allocation begins to be live.
+    Opened(AllocIdx),
+    /// An allocation stops being live.
+    Closed(AllocIdx),
+    /// Memory held from the driver changes.
+    Held(&'a Change),
+}
+
+impl Replay {
+    /// Calls for every moment from the start on, with what its event does; the start opens all that was there
+    /// before.
+    pub(crate) fn each_moment<'a>(&'a self, mut each: impl FnMut(Moment, &[Effect<'a>])) {
+        let source = self.source();
+        let allocations = self.allocations();
+        let touch = |effects: &mut Vec<Effect<'a>>, index: AllocIdx, now: Moment| {
+            if allocations.opened[index.index()] == now {
+                effects.push(Effect::Opened(index));
+            }
+            if allocations.closed[index.index()] == now {
+                effects.push(Effect::Closed(index));
+            }
+        };
+        let mut effects = Vec::new();
+        for row in 0..allocations.len() as u32 {
+            touch(&mut effects, AllocIdx(row), Moment::START);
+        }
+        each(Moment::START, &effects);
+        let mut lost = source.lost_ends.iter().peekable();
+        for (row, link) in source.links.iter().enumerate() {
+            effects.clear();
+            let now = Moment(row as u32 + 1);
+            let own = link.as_allocation();
+            while let Some((_, index)) = lost.next_if(|(event, _)| event.index() <= row) {
+                if Some(*index) != own {
+                    touch(&mut effects, *index, now);
+                }
+            }
+            if let Some(index) = own {
+                touch(&mut effects, index, now);
+            } else if let Some(change) = link.as_segment().and_then(|row| source.changes.get(row)) {
+                effects.push(Effect::Held(change));
+            }
+            each(now, &effects);
+        }
+    }
+}

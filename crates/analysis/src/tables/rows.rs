@@ -1,0 +1,149 @@
+//! Rows of the tables that follow from a replay.
+
+use vramscope_format::table::Value;
+use vramscope_snapshot::{Action, Event, EventIdx, Frame, FrameId, Pool, Segment, Snapshot, StackId};
+
+use super::{ALLOCATIONS, ANNOTATIONS, EVENTS, FRAMES, SEGMENTS, TOTALS};
+use crate::questions::compare::Sum;
+use crate::questions::frames::{is_internal, user_frame};
+use crate::questions::overlap::operator;
+use crate::questions::pools::Pools;
+use crate::questions::spans::Span;
+use crate::replay::Replay;
+use crate::replay::allocations::{AllocIdx, Moment};
+use crate::replay::counters::Counters;
+
+/// Makes rows of one device.
+pub struct Rows<'a> {
+    snapshot: &'a Snapshot,
+    replay: &'a Replay,
+    pools: &'a Pools,
+}
+
+impl<'a> Rows<'a> {
+    /// `pools` are [`Pools::all`] of the device.
+    pub fn new(snapshot: &'a Snapshot, replay: &'a Replay, pools: &'a Pools) -> Self {
+        Self { snapshot, replay, pools }
+    }
+
+    /// The life of a block.
+    pub fn allocation(&self, index: AllocIdx) -> [Value<'a>; ALLOCATIONS.len()] {
+        let allocation = self.replay.allocation(index);
+        let event = |moment: Moment| moment.event().map(|event| event.0);
+        let [pool_a, pool_b] = pool(self.pools.pool_of(index));
+        let [file, line, name] = line(self.snapshot, allocation.stack);
+        [
+            index.0.into(),
+            allocation.addr.into(),
+            allocation.requested.into(),
+            allocation.size.into(),
+            event(allocation.opened).into(),
+            event(allocation.released).into(),
+            event(allocation.closed).into(),
+            self.time(allocation.opened).into(),
+            self.time(allocation.closed).into(),
+            self.snapshot.stream(allocation.stream).into(),
+            pool_a,
+            pool_b,
+            allocation.stack.0.into(),
+            allocation.estimated.into(),
+            file,
+            line,
+            name,
+            self.replay.device().0.into(),
+        ]
+    }
+
+    /// An event, with the counters after it.
+    pub fn event(&self, row: EventIdx, after: Counters) -> [Value<'a>; EVENTS.len()] {
+        let (snapshot, device) = (self.snapshot, self.replay.device());
+        let events = snapshot.events(device);
+        let event: Event = events.get(row.index());
+        let is_oom = event.action == Action::Oom;
+        let meta = snapshot.meta(event.meta);
+        let [pool_a, pool_b] = pool(snapshot.pool(event.pool));
+        [
+            row.0.into(),
+            events.time_us(row.index()).into(),
+            event.action.name().into(),
+            (!is_oom).then_some(event.addr).into(),
+            event.size.into(),
+            is_oom.then_some(event.addr).into(),
+            snapshot.stream(event.stream).into(),
+            pool_a,
+            pool_b,
+            event.stack.0.into(),
+            self.replay.allocation_of(row).map(|index| index.0).into(),
+            after.requested.into(),
+            after.allocated.into(),
+            after.active.into(),
+            snapshot.has_reserved(device).then_some(after.reserved).into(),
+            snapshot.text(meta.compile_context).into(),
+            snapshot.text(meta.user_metadata).into(),
+            device.0.into(),
+        ]
+    }
+
+    /// A segment at the end.
+    pub fn segment(&self, segment: &Segment) -> [Value<'a>; SEGMENTS.len()] {
+        let [pool_a, pool_b] = pool(self.snapshot.pool(segment.pool));
+        [
+            segment.addr.into(),
+            segment.total_size.into(),
+            segment.allocated_size.into(),
+            segment.active_size.into(),
+            segment.requested_size.into(),
+            self.snapshot.stream(segment.stream).into(),
+            pool_a,
+            pool_b,
+            segment.expandable.into(),
+            (segment.blocks.end - segment.blocks.start).into(),
+            segment.stack.0.into(),
+            self.replay.device().0.into(),
+        ]
+    }
+
+    /// A `record_function` span.
+    pub fn annotation(&self, span: &Span) -> [Value<'a>; ANNOTATIONS.len()] {
+        [
+            self.snapshot.text(span.name).into(),
+            (span.nth + 1).into(),
+            span.depth.into(),
+            span.start_us.into(),
+            span.end_us.into(),
+            span.from.0.into(),
+            span.to.event().map(|event| event.0).into(),
+            self.replay.extremes(span.from, span.to).1.requested.into(),
+            self.replay.device().0.into(),
+        ]
+    }
+
+    fn time(&self, moment: Moment) -> Option<i64> {
+        self.snapshot.trace(self.replay.device())?.time_us(moment.event()?.index())
+    }
+}
+
+/// A line of the program.
+pub fn frame(snapshot: &Snapshot, id: FrameId) -> [Value<'_>; FRAMES.len()] {
+    let frame = snapshot.stacks.frame(id);
+    let (file, name) = (snapshot.text(frame.file), snapshot.text(frame.name));
+    [id.0.into(), file.into(), frame.line.into(), name.into(), is_internal(name, file).into()]
+}
+
+/// Requested bytes of a stack.
+pub fn total(snapshot: &Snapshot, stack: StackId, sum: Sum, largest: u64) -> [Value<'_>; TOTALS.len()] {
+    let [file, line, name] = line(snapshot, stack);
+    let operator = operator(snapshot, stack).unwrap_or_default();
+    [stack.0.into(), sum.bytes.into(), sum.count.into(), largest.into(), file, line, name, operator.into()]
+}
+
+/// The two numbers of a pool.
+fn pool<'a>(pool: Option<Pool>) -> [Value<'a>; 2] {
+    [pool.map(|(a, _)| a).into(), pool.map(|(_, b)| b).into()]
+}
+
+/// The user's own line.
+fn line(snapshot: &Snapshot, stack: StackId) -> [Value<'_>; 3] {
+    let Frame { file, line, name, .. } = user_frame(snapshot, stack).unwrap_or_default();
+    [snapshot.text(file).into(), line.into(), snapshot.text(name).into()]
+}
