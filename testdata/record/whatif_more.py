@@ -1,5 +1,5 @@
 """Records what the reruns in testdata/whatif lack: long kernels on side streams, several pools, garbage collection with
-limits, newer options. Usage: whatif_more.py OUT_DIR (needs a GPU; each recording runs in a process of its own).
+limits, newer options. Usage: whatif_more.py OUT_DIR [PROGRAM...] (needs a GPU; each recording runs in a process of its own).
 
 Writes PROGRAM.CONFIG.pickle and PROGRAM.CONFIG.oracle.json, as whatif_check.py and crates/simulate/tests read them.
 """
@@ -39,6 +39,7 @@ def many_pools(torch, mark):
         held += [torch.empty(r.randrange(1, 30) << 18, device="cuda") for _ in range(6)]
         r.shuffle(held); del held[len(held) // 2:]; mark(f"pool{n}")
     w = torch.randn(512, 512, device="cuda"); x = torch.randn(512, 512, device="cuda"); shared = None; graphs = []
+    (x @ w).relu() @ w; torch.cuda.synchronize()  # cuBLAS sets itself up, which a capture forbids
     for n in range(4):
         g = torch.cuda.CUDAGraph(); extra = torch.empty((n + 1) << 22, device="cuda")
         with torch.cuda.graph(g, pool=shared): y = (x @ w).relu() @ w
@@ -84,10 +85,10 @@ def child(program, config, out):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4: child(*sys.argv[1:])
+    if len(sys.argv) == 5 and sys.argv[1] == "--child": child(*sys.argv[2:])
     else:
         os.makedirs(sys.argv[1], exist_ok=True)
-        for program in LIMITS:
+        for program in sys.argv[2:] or LIMITS:
             for config, (conf, _) in CONFIGS.items():
-                r = subprocess.run([sys.executable, __file__, program, config, sys.argv[1]], env=dict(os.environ, PYTORCH_CUDA_ALLOC_CONF=conf))
+                r = subprocess.run([sys.executable, __file__, "--child", program, config, sys.argv[1]], env=dict(os.environ, PYTORCH_CUDA_ALLOC_CONF=conf))
                 print(program, config, "ok" if r.returncode == 0 else f"failed {r.returncode}", flush=True)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use vramscope_files::{Cache, OpenError, Opened, find, open_each};
-use vramscope_snapshot::naming::RankKind;
+use vramscope_naming::RankKind;
 
 use crate::args::{FilterArgs, Sources};
 use crate::progress::Bar;

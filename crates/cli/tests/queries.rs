@@ -5,7 +5,7 @@ mod common;
 
 use serde_json::Value;
 
-use common::{failure, file, json, recording, text, vramscope};
+use common::{failure, file, json, recording, recordings, text, vramscope};
 
 /// The same moment by its event, its time, and as the peak.
 #[test]

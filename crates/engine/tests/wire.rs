@@ -27,11 +27,12 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
         AskDiff { before: (of, Moment::START), after: (of, at), own: true }.into(),
         AskAllocations { of, list: list(Sort::Lifetime) }.into(),
         AskStacks { of, list: list(Sort::Count) }.into(),
-        AskLifetimes { of, which, group: GroupBy::Phase, first: 5, count: 9 }.into(),
+        AskLifetimes { of, which: which.clone(), group: GroupBy::Phase, first: 5, count: 9 }.into(),
         AskSearch { of, text: "forward".into() }.into(),
         AskInsights { of }.into(),
         AskRank { of }.into(),
         AskConvert { of, from: Axis::Events, x: (0.0, 10.0) }.into(),
+        AskCsv { of, table: CsvOf::Totals(list(Sort::Count)), first: 0, count: 9 }.into(),
     ];
     // A request that is added must be added above: the match fails to compile, and then the number is wrong.
     let number = |request: &Request| match request {
@@ -52,8 +53,9 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
         Request::Insights(_) => 14,
         Request::Rank(_) => 15,
         Request::Convert(_) => 16,
+        Request::Csv(_) => 17,
     };
-    assert!(all.iter().map(number).eq(0..17));
+    assert!(all.iter().map(number).eq(0..18));
     all
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use vramscope_snapshot::naming::{self, Name};
+use vramscope_naming::Name;
 use vramscope_snapshot::{PROBE_BYTES, looks_like_snapshot};
 use walkdir::WalkDir;
 
@@ -66,7 +66,7 @@ pub fn find(paths: &[PathBuf]) -> (Vec<Input>, Vec<OpenError>) {
     let mut errors = Vec::new();
     for path in paths {
         if path == Path::new("-") || !path.is_dir() {
-            let name = naming::name(&path.to_string_lossy());
+            let name = vramscope_naming::name(&path.to_string_lossy());
             inputs.push(Input { path: path.clone(), name, named: true });
             continue;
         }
@@ -117,7 +117,7 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
         }
         files += 1;
         let inside = entry.path().strip_prefix(folder).unwrap_or(entry.path());
-        let name = naming::name(&inside.to_string_lossy().replace('\\', "/"));
+        let name = vramscope_naming::name(&inside.to_string_lossy().replace('\\', "/"));
         let by_name = || {
             let ending = entry.path().extension().unwrap_or_default();
             name.rank.is_some() || ending == "pickle" || ending == "pkl"

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use rayon::prelude::*;
 use vramscope_analysis::Replay;
-use vramscope_snapshot::naming::Name;
+use vramscope_naming::Name;
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
 use crate::cache::{Cache, Fingerprint};

@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use vramscope_snapshot::naming::{self, Name, PROFILE_OUTPUT};
-use vramscope_snapshot::{AscendFolder, AscendPart, Snapshot};
+use vramscope_naming::{Name, PROFILE_OUTPUT};
+use vramscope_snapshot::{AscendFolder, AscendPart, Snapshot, profile_rank};
 
 use crate::fetch::{CHUNK, read_some};
 use crate::find::Input;
@@ -17,7 +17,9 @@ const MOST_FILES: usize = 1 << 14;
 /// Whether a folder is a profile: by its name, or by what is in it.
 pub(crate) fn is_profile(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    naming::is_profile_folder(&name) || name == PROFILE_OUTPUT || folder.join(PROFILE_OUTPUT).is_dir()
+    vramscope_naming::is_profile_folder(&name)
+        || name == PROFILE_OUTPUT
+        || folder.join(PROFILE_OUTPUT).is_dir()
 }
 
 /// A profile as an input; its name is that of its path below `root`.
@@ -31,8 +33,8 @@ pub(crate) fn input(folder: &Path, root: &Path, named: bool) -> Input {
         None => path.iter().rev().take(2).collect::<Vec<_>>().into_iter().rev().collect(),
     };
     let files = files(folder);
-    let rank = naming::profile_rank(files.iter().map(|(name, ..)| name.as_str()));
-    let name: Name = naming::profile_name(&path.to_string_lossy().replace('\\', "/"), rank);
+    let rank = profile_rank(files.iter().map(|(name, ..)| name.as_str()));
+    let name: Name = vramscope_naming::profile_name(&path.to_string_lossy().replace('\\', "/"), rank);
     Input { path: folder.to_owned(), name, named }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use vramscope_files::{find, open_each};
-use vramscope_snapshot::naming::RankKind;
+use vramscope_naming::RankKind;
 
 fn recording(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings").join(name)).unwrap()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use vramscope_analysis::{Counter, Moment, Status};
 use vramscope_files::{Opened, find, open, open_bytes};
-use vramscope_snapshot::naming::RankKind;
+use vramscope_naming::RankKind;
 
 const MIB: i64 = 1 << 20;
 

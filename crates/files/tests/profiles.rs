@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use vramscope_analysis::Counter;
 use vramscope_files::{find, open, open_each};
-use vramscope_snapshot::naming::RankKind;
+use vramscope_naming::RankKind;
 
 fn inputs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inputs/ascend")

@@ -7,13 +7,11 @@
 //! Nothing here touches a path, a clock or a thread: callers bring the bytes.
 
 pub mod ipc;
-pub mod listing;
 pub mod model;
-pub mod naming;
 mod read;
 
 pub use model::*;
 pub use read::{
     AscendFolder, AscendPart, AscendProfile, PROBE_BYTES, ReadError, Reader, add_memory_usage,
-    looks_like_snapshot,
+    looks_like_snapshot, profile_rank,
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vramscope_engine::{Source, Summary};
 use vramscope_format::size;
-use vramscope_snapshot::naming::{self, Name};
+use vramscope_naming::Name;
 
 use crate::app::App;
 
@@ -107,7 +107,7 @@ impl App {
     /// Puts the devices of a file where they belong: ranks are read side by side, and end in any order.
     pub(crate) fn add_devices(&mut self, path: &str, sources: Vec<Source>) {
         let files = &mut self.files;
-        let place = naming::name(path);
+        let place = vramscope_naming::name(path);
         let added = sources.into_iter().map(|source| Device {
             source,
             summary: None,

@@ -20,7 +20,7 @@ mod trace;
 mod unpack;
 mod value;
 
-pub use ascend::{AscendFolder, AscendPart, AscendProfile, add_memory_usage};
+pub use ascend::{AscendFolder, AscendPart, AscendProfile, add_memory_usage, profile_rank};
 pub use sniff::{PROBE_BYTES, looks_like_snapshot};
 
 use html::HtmlReader;

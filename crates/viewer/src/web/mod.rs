@@ -132,7 +132,7 @@ pub fn shown() -> String {
 #[wasm_bindgen]
 #[expect(clippy::needless_pass_by_value, reason = "JavaScript has no slices of strings")]
 pub fn inputs(paths: Vec<String>) -> String {
-    let listed: Vec<_> = vramscope_snapshot::listing::list(&paths)
+    let listed: Vec<_> = vramscope_naming::listing::list(&paths)
         .into_iter()
         .map(|listed| (listed.path, listed.rows, listed.is_profile))
         .collect();

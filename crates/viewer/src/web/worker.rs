@@ -2,8 +2,10 @@
 
 use vramscope_analysis::Replay;
 use vramscope_engine::{OpenFile, Session};
-use vramscope_snapshot::naming::{self, Name};
-use vramscope_snapshot::{AscendFolder, PROBE_BYTES, ReadError, Reader, Snapshot, ipc, looks_like_snapshot};
+use vramscope_naming::Name;
+use vramscope_snapshot::{
+    AscendFolder, PROBE_BYTES, ReadError, Reader, Snapshot, ipc, looks_like_snapshot, profile_rank,
+};
 use wasm_bindgen::prelude::*;
 
 /// A file on its way.
@@ -67,13 +69,13 @@ impl Worker {
     pub fn begin(&mut self, path: String, bytes: f64, named: bool) {
         let bytes = bytes as u64;
         let source = Incoming::File(Box::new(Reader::new().expect_len(bytes)));
-        let name = naming::name(&path);
+        let name = vramscope_naming::name(&path);
         self.reading = Some(Reading { path, name, source, bytes, named, asked: false });
     }
 
     /// Begins a profile, whose files have these names and sizes.
     pub fn begin_profile(&mut self, path: String, names: Vec<String>, bytes: Vec<f64>, named: bool) {
-        let name = naming::profile_name(&path, naming::profile_rank(names.iter().map(String::as_str)));
+        let name = vramscope_naming::profile_name(&path, profile_rank(names.iter().map(String::as_str)));
         let files = names.into_iter().zip(bytes.into_iter().map(|bytes| bytes as u64)).collect();
         let source = Incoming::Profile(Box::new(AscendFolder::new(files)));
         self.reading = Some(Reading { path, name, source, bytes: 0, named, asked: false });

@@ -4,8 +4,12 @@ use std::collections::VecDeque;
 
 use super::{AscendPart, AscendProfile};
 use crate::model::Snapshot;
-use crate::naming::profile_rank;
 use crate::read::ReadError;
+
+/// The rank of a profile, by the names of its files.
+pub fn profile_rank<'a>(mut files: impl Iterator<Item = &'a str>) -> Option<u64> {
+    files.find_map(|file| file.strip_prefix("profiler_info_")?.strip_suffix(".json")?.parse().ok())
+}
 
 /// Files that are read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use super::rows::Tables;
 use super::trace::{Slice, TraceSink};
 use crate::model::{Damage, Snapshot, StrId, Total};
 use columns::{MEMORY_RECORD, MODULE_MEMORY, OPERATOR_MEMORY};
-pub use folder::AscendFolder;
+pub use folder::{AscendFolder, profile_rank};
 use text::CsvTable;
 pub use usage::add_memory_usage;
 

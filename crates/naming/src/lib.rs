@@ -5,7 +5,9 @@
 //! slime, verl, SGLang, AReaL, NeMo, MindSpeed and torchrec: the file's stem is tried first, then each
 //! folder going up; the first rule that fits wins.
 
-use crate::model::Snapshot;
+pub mod listing;
+
+use vramscope_snapshot::Snapshot;
 
 /// What a number in a path counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,11 +103,6 @@ pub fn name(path: &str) -> Name {
 
 /// Where the Ascend profiler puts its tables.
 pub const PROFILE_OUTPUT: &str = "ASCEND_PROFILER_OUTPUT";
-
-/// The rank of a profile, by the names of its files.
-pub fn profile_rank<'a>(mut files: impl Iterator<Item = &'a str>) -> Option<u64> {
-    files.find_map(|file| file.strip_prefix("profiler_info_")?.strip_suffix(".json")?.parse().ok())
-}
 
 /// Whether a folder of that name is an Ascend profile.
 pub fn is_profile_folder(name: &str) -> bool {

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::naming::{self, Name, PROFILE_OUTPUT, is_profile_folder};
-use crate::read::AscendPart;
+use vramscope_snapshot::{AscendPart, profile_rank};
+
+use crate::{Name, PROFILE_OUTPUT, is_profile_folder, name, profile_name};
 
 /// Files that are opened together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub fn list(paths: &[String]) -> Vec<Listed> {
     for (row, (path, parts)) in paths.iter().zip(&parts).enumerate() {
         let root = (1..parts.len()).filter_map(|len| parts.get(..len)).find(|root| roots.contains_key(root));
         let Some(root) = root else {
-            let name = naming::name(path);
+            let name = name(path);
             listed.push(Listed { path: path.clone(), name, rows: vec![row], is_profile: false });
             continue;
         };
@@ -49,7 +50,7 @@ pub fn list(paths: &[String]) -> Vec<Listed> {
     }
     for Listed { path, name, rows, .. } in listed.iter_mut().filter(|listed| listed.is_profile) {
         let files = rows.iter().filter_map(|&row| parts.get(row)?.last().copied());
-        *name = naming::profile_name(path, naming::profile_rank(files));
+        *name = profile_name(path, profile_rank(files));
     }
     listed.sort_by(|a, b| a.name.key().cmp(&b.name.key()).then_with(|| a.path.cmp(&b.path)));
     listed
