@@ -14,20 +14,23 @@ CONFIGS = {
 LIMITS = {"side_streams": 1_500_000_000, "many_pools": 1_200_000_000, "gc_pressure": 900_000_000}
 
 
+KEPT = []
+
+
 def side_streams(torch, mark):
-    """Long kernels on side streams: frees wait for them."""
-    r = random.Random(1); streams = [torch.cuda.Stream() for _ in range(3)]; a = torch.randn(4096, 4096, device="cuda")
+    """Kernels on side streams that outlast the step: frees wait until its end, in every run."""
+    r = random.Random(1); streams = [torch.cuda.Stream() for _ in range(3)]
     for step in range(20):
+        for s in streams:
+            with torch.cuda.stream(s): torch.cuda._sleep(200_000_000)
         keep = []
         for _ in range(12):
             x = torch.empty(r.choice([3, 9, 15, 24, 40]) << 18, device="cuda"); s = r.choice(streams)
-            with torch.cuda.stream(s):
-                for _ in range(r.randrange(8)): a @ a
-                x.add_(1)
+            with torch.cuda.stream(s): x.add_(1)
             x.record_stream(s)
             if r.random() < 0.3: keep.append(x)
             del x
-        del keep; mark(f"step{step}")
+        torch.cuda.synchronize(); del keep; mark(f"step{step}")
 
 
 def many_pools(torch, mark):
@@ -44,6 +47,7 @@ def many_pools(torch, mark):
         g = torch.cuda.CUDAGraph(); extra = torch.empty((n + 1) << 22, device="cuda")
         with torch.cuda.graph(g, pool=shared): y = (x @ w).relu() @ w
         shared = shared or (g.pool() if n >= 1 else None); graphs.append((g, y)); del extra; mark(f"graph{n}")
+    KEPT.extend([pools, graphs, held])  # a pool that is gone before the dump is not in the file
 
 
 def gc_pressure(torch, mark):
