@@ -14,7 +14,7 @@ use vramscope_testkit::{Rng, attacks};
 /// Longer inputs make a fuzzer slow.
 const LONGEST: usize = 32 << 10;
 
-/// About so many events per shape.
+/// Events per shape, about.
 const SMALL: u64 = 24;
 
 /// Files of every format and shape.

@@ -23,7 +23,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 const BASE_BYTES: usize = 24 << 20;
 const BYTES_PER_BYTE: usize = 64;
 
-/// Time of the processor: a constant, and so much per byte of input for reading it three times and asking everything.
+/// CPU time: a constant, and a time per byte of input for reading it three times and asking everything.
 const BASE_TIME: Duration = Duration::from_secs(1);
 const TIME_PER_BYTE: Duration = Duration::from_micros(20);
 
@@ -62,7 +62,7 @@ fn main() {
     let (from, count) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(10_000));
     let seeds = seeds();
     static NOW: AtomicU64 = AtomicU64::new(u64::MAX);
-    // Time of the processor does not pass in a deadlock, so somebody has to look at the clock.
+    // A deadlock uses no CPU time, so wall time is watched, too.
     std::thread::spawn(|| {
         let mut seen = (u64::MAX, Instant::now());
         loop {

@@ -308,7 +308,7 @@ fn ranks_that_differ_are_singled_out() {
     assert!(kinds.iter().all(|(_, rank)| matches!(rank, Some(2 | 3))), "{kinds:?}");
 }
 
-/// PyTorch's own counter of free bytes in segments that something lives in: `inactive_split_bytes`.
+/// PyTorch's own counter of free bytes in partly used segments: `inactive_split_bytes`.
 #[test]
 fn pinned_holes_are_what_pytorch_counts() {
     let mut compared = 0;

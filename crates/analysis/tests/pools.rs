@@ -80,7 +80,7 @@ impl Case {
     }
 }
 
-/// A segment in which nothing lives.
+/// An unused segment.
 fn idle(addr: u64, size: u64) -> Record {
     segment(addr, [block("inactive", addr, size, 0)])
 }
@@ -375,7 +375,7 @@ fn small_ones_are_summed_up_by_pool() {
     let segments = || [holding(A, 20 * MIB, &sizes), holding(P, 20 * MIB, &twice).segment_pool(1, 0)];
     let all = case(segments(), trace);
     let (pooled, plain) = all.requests();
-    // Whoever draws the five largest draws five of the pool, and sums up the rest of each.
+    // A chart of the five largest draws five of the pool, and sums up the rest of each.
     let rest = |list: &[u64]| list.iter().filter(|&&size| size < 1200 * 512).sum::<u64>() / 512;
     assert_eq!((rest(&pooled[0]), rest(&plain)), (3000, 5500));
 

@@ -79,7 +79,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// Damages each file so many times. Most must still give something, or the damage is too coarse to test much.
+/// Damages each file `count` times. Most must still give something, or the damage is too coarse to test much.
 fn check_damaged(files: impl IntoIterator<Item = (String, Vec<u8>)>, cases: u64, mut rng: Rng) {
     let mut intact = 0;
     for (name, bytes) in files {

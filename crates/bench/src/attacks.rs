@@ -24,7 +24,7 @@ pub(crate) struct AttacksArgs {
     all: bool,
 }
 
-/// The most time of the processor that an answer may take.
+/// Most CPU time that an answer may take.
 const MOST_TIME: Duration = Duration::from_secs(5);
 
 /// The most memory: this and so much per byte of input, beyond what the program takes for a file of a few bytes.

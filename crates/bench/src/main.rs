@@ -40,7 +40,7 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         runs: u32,
     },
-    /// Keys of the terminal UI: the time of the processor for the change and the drawing
+    /// Keys of the terminal UI: CPU time for the change and the drawing
     Tui {
         /// A snapshot; without one, a generated one of --events
         file: Option<PathBuf>,

@@ -36,7 +36,7 @@ pub(crate) fn run(file: Option<&Path>, events: u64) -> anyhow::Result<()> {
             &generated
         }
     };
-    println!("keys on {}, {} × {} cells; time of the processor", file.display(), SIZE.0, SIZE.1);
+    println!("keys on {}, {} × {} cells; CPU time", file.display(), SIZE.0, SIZE.1);
     let mut session = Session::new(file)?;
     session.keys()?;
     drop(session);
@@ -178,7 +178,7 @@ impl Session {
     }
 }
 
-/// A recording in which everything stays: so many allocations, ten of each stack, and stacks of 24 frames.
+/// A recording in which everything stays: `count` allocations, ten of each stack, and stacks of 24 frames.
 fn many_live(count: u64) -> String {
     let mut json = String::from(r#"{"segments": [], "device_traces": [["#);
     for number in 0..count {

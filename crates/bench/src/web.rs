@@ -69,7 +69,7 @@ pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<()> {
         speed("reading, replay, indices", &|row| row.open, open);
         let task = |what: &str, of: &dyn Fn(&Row) -> (f64, f64)| {
             println!(
-                "  longest task while {what:<17}{:>9.0} ms of the processor, {:.0} ms by the clock",
+                "  longest task while {what:<17}{:>9.0} ms CPU, {:.0} ms wall",
                 middle(&|row| of(row).0),
                 middle(&|row| of(row).1)
             );

@@ -123,7 +123,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Whoever read our output has had enough.
+/// The reader of our output closed the pipe.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

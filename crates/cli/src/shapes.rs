@@ -12,7 +12,7 @@ use vramscope_format::parse_bytes;
 
 use crate::text;
 
-/// Byte counts as tensors of a model: which shape and dtype has so many bytes
+/// Which shapes and dtypes of a model match a size in bytes
 ///
 /// Give requested bytes, as `at` and `top` show them, not rounded ones. Dimensions come from a Hugging Face
 /// config.json, from --dims, or from both; batch and seq are never in a config.json.

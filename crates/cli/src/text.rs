@@ -49,7 +49,7 @@ pub(crate) fn bar(n: i64, highest: i64) -> char {
 /// Cells from empty to full.
 pub(crate) const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A bar of at most so many cells for a share from 0 to 1.
+/// A bar of at most `most` cells for a share from 0 to 1.
 pub(crate) fn cells(cell: &str, share: f64, most: usize) -> String {
     cell.repeat(((share.clamp(0.0, 1.0) * most as f64).round() as usize).min(most))
 }

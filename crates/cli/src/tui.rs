@@ -106,7 +106,7 @@ pub(crate) fn run(args: &TuiArgs, color: ColorChoice) -> anyhow::Result<ExitCode
     // What cannot be opened at all is said before the screen is taken.
     if let [input] = inputs.as_slice()
         && !input.is_stdin()
-        // Opening and closing a pipe would end whoever writes to it.
+        // Opening and closing a pipe would end the program that writes to it.
         && input.path.metadata().map_or(true, |metadata| metadata.is_file() || metadata.is_dir())
     {
         std::fs::File::open(&input.path).with_context(|| input.path.display().to_string())?;

@@ -1,5 +1,5 @@
 //! Each fuzz target on stable, for a few seconds: what it starts from, and mutants of that. `cargo xtask fuzz` goes on
-//! from here for as long as it is told.
+//! from here for a given time.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 #[path = "../../../fuzz/driver.rs"]
@@ -26,7 +26,7 @@ fn corpus() -> Vec<Vec<u8>> {
     files.iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// Checks what a target starts from and so many mutants. Enough of the former must give something, or the target
+/// Checks the seeds of a target and a number of mutants. Enough of the former must give something, or the target
 /// tests little.
 fn drive(target: &str, mutants: u64, check: impl Fn(&[u8]) -> bool) {
     let seeds = seeds::seeds(target, &corpus());

@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A snapshot of so many allocations; the first is made in a function with a name.
+/// A snapshot of `count` allocations; the first is made in a function with a name.
 fn snapshot(allocations: usize, name: &str) -> String {
     let frame = |name: &str| json!({"name": name, "filename": "/home/ann/train.py", "line": 7});
     let mut events = String::new();
@@ -374,7 +374,7 @@ fn allocations_share_their_stacks() {
     assert!(output.stdout.len() < 300_000, "{} bytes", output.stdout.len());
 }
 
-/// Standard input that is refused is not waited for, although whoever writes it stays.
+/// Standard input that is refused is not waited for, although the writer stays connected.
 #[test]
 fn a_refused_standard_input_that_stays_open() {
     let mut child =

@@ -209,7 +209,7 @@ impl Chromium {
         Ok(())
     }
 
-    /// The longest task of the page's own thread since then: milliseconds of the processor, and by the clock.
+    /// The longest task of the page's own thread since then: CPU milliseconds, and wall milliseconds.
     pub fn longest_task(&mut self) -> anyhow::Result<(f64, f64)> {
         self.call("Tracing.end", &json!({}))?;
         let until = Instant::now() + PATIENCE;

@@ -33,7 +33,7 @@ impl Screen {
 /// Points that a bar of the side bar is high, and its color.
 const BAR: (usize, [u8; 3]) = (6, [72, 166, 224]);
 
-/// Whether the side bar has so many bars, one below the other.
+/// Whether the side bar has that many bars, one below the other.
 pub fn bars(screenshot: &[u8], shown: &Value, wanted: usize) -> anyhow::Result<()> {
     let screen = Screen::read(screenshot)?;
     let is_bar = |x: usize, y: usize| screen.at(x, y).is_some_and(|color| is_near(color, BAR.1));

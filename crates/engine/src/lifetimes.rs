@@ -109,7 +109,7 @@ fn label(file: &File, device: &Device, row: u32, group: GroupBy) -> String {
     }
 }
 
-/// Groups by bytes, the most first, each begun by a mark; members in order of birth.
+/// Groups sorted by bytes, each begun by a mark; members in order of birth.
 fn grouped(file: &File, device: &Device, rows: Vec<u32>, group: GroupBy) -> Vec<u32> {
     let mut groups: HashMap<u64, (u64, Vec<u32>)> = HashMap::new();
     for row in rows {

@@ -30,7 +30,7 @@ impl Summary {
     }
 }
 
-/// The pixels of a tile, column by column from the bottom up, as whoever draws them wants a color to be. `None` is
+/// The pixels of a tile, column by column from the bottom up, in the color type of the caller. `None` is
 /// where nothing is.
 pub fn pixels<P: Copy>(tile: &Tile, coloring: &Coloring<'_>, pixel: impl Fn(Option<Rgb>) -> P) -> Vec<P> {
     let Ground { dark, ground, dim, hole } = coloring.ground;

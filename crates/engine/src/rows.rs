@@ -21,7 +21,7 @@ const MOST_ROWS: u32 = 100_000;
 
 /// Why there are no rows.
 pub(crate) enum NoRows {
-    /// Nobody waits for them any more.
+    /// Cancelled.
     Stopped,
     /// The filter is not one.
     Problem(String),

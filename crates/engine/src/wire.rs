@@ -1,5 +1,5 @@
 //! Messages as bytes. Each begins with the version of the protocol, so that a page which is older or newer than
-//! the program that answers it is told to reload instead of misreading its answers.
+//! the program that answers it gets "reload" instead of answers that it would misread.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

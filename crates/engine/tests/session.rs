@@ -170,7 +170,7 @@ fn words_are_those_of_the_analysis() {
 }
 
 #[test]
-fn replays_are_shared_with_whoever_opened_the_file() {
+fn replays_are_shared_with_the_caller_that_opened_the_file() {
     let snapshot = common::read("oom");
     let replays: Vec<_> = Replay::all(&snapshot).into_iter().map(std::sync::Arc::new).collect();
     let mut session = Session::default();

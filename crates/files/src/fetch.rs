@@ -1,4 +1,4 @@
-//! Fetches the bytes of an input on a second thread, ahead of whoever parses them.
+//! Fetches the bytes of an input on a second thread, ahead of the parser.
 //!
 //! Nobody joins the thread, so nobody can wait for one that waits in turn. Each side blocks in one place only: the
 //! thread in sending a full chunk, which fails as soon as the receiver is dropped; the receiver for the next chunk, for

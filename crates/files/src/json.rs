@@ -7,7 +7,7 @@ use serde_json::ser::{CompactFormatter, Formatter};
 use vramscope_format::is_hidden;
 
 /// Writes a value as JSON in one line. Control characters of any kind and marks that change the direction of writing
-/// are written as `\u` escapes, which mean the same to whoever reads it.
+/// are written as `\u` escapes, which mean the same to any reader.
 pub fn json(out: &mut dyn Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(out, Escaping(CompactFormatter)))
 }

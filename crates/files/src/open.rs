@@ -36,7 +36,7 @@ pub enum OpenError {
         /// Why.
         error: ReadError,
     },
-    /// Whoever asked for it wants it no more.
+    /// Cancelled.
     #[error("{}: reading was cancelled", path.display())]
     Cancelled {
         /// Which path.
@@ -99,7 +99,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// The same file a second time, for whoever wants to keep it. Both share the snapshot and its replays.
+    /// A second handle to the same file. Both share the snapshot and its replays.
     pub fn again(&self) -> Self {
         Self {
             path: self.path.clone(),
@@ -118,7 +118,7 @@ impl Opened {
     }
 }
 
-/// The cache being written. Whoever opened the file goes on meanwhile; dropping this waits for the end.
+/// The cache being written in the background; dropping this waits for the end.
 #[derive(Debug)]
 struct Storing(Option<JoinHandle<()>>);
 
@@ -130,9 +130,9 @@ impl Drop for Storing {
     }
 }
 
-/// Is told how reading goes on.
+/// Receives progress while a file is read.
 pub trait Progress: Sync {
-    /// So many more bytes of a file are read.
+    /// That many more bytes were read.
     fn advance(&self, bytes: u64);
 
     /// Whether to stop: asked after every chunk.

@@ -16,7 +16,7 @@ pub enum Links {
     Refuse,
 }
 
-/// Opens a regular file of at most so many bytes; also tells how many it has.
+/// Opens a regular file of at most `most_bytes`, and returns its size.
 pub(crate) fn open_regular(path: &Path, links: Links, most_bytes: u64) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -49,7 +49,7 @@ fn check(metadata: &std::fs::Metadata, most_bytes: u64) -> io::Result<u64> {
     }
 }
 
-/// All bytes of a regular file, if they are no more than so many.
+/// All bytes of a regular file of at most `most_bytes`.
 pub fn read_regular(path: &Path, links: Links, most_bytes: u64) -> io::Result<Vec<u8>> {
     let (file, bytes) = open_regular(path, links, most_bytes)?;
     let mut content = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default());

@@ -82,7 +82,7 @@ pub fn write<E: From<WriteError>>(
     };
     let mut out = Out { file: BufWriter::with_capacity(1 << 16, file), error: None };
     let result = write(&mut out).and_then(|()| out.flush().map_err(|error| failed(error).into()));
-    // Whoever writes may wrap an error or lose it: what the file system said counts.
+    // The caller may wrap or lose an error: the file system's own error counts.
     if let Some(error) = out.error.take() {
         return Err(failed(error).into());
     }
@@ -222,7 +222,7 @@ fn is_same(path: &Path, _: &Metadata, input: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| input.canonicalize().is_ok_and(|input| input == path))
 }
 
-/// Temporary files that are not complete. Whoever creates, renames or removes one holds the lock meanwhile, so that a
+/// Temporary files that are not complete. The lock is held while one is created, renamed or removed, so that a
 /// signal finds all of them.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -318,7 +318,7 @@ fn sync_folder(place: &Path) {
     }
 }
 
-/// Removes temporary files, for whoever handles a signal. From then on no more are made: the program must end.
+/// Removes temporary files; for signal handling. No more are made afterwards: the program must exit.
 pub fn remove_unfinished() {
     let mut unfinished = unfinished();
     for path in unfinished.drain(..) {

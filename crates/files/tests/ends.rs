@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// A pickle of so many bytes, a list of texts, that wants to load `os.system` at a byte.
+/// A pickle of `len` bytes, a list of texts, that wants to load `os.system` at a byte.
 fn refused(at: usize, len: usize) -> Vec<u8> {
     let mut bytes = b"\x80\x02](".to_vec();
     let mut text = vec![b'U', 200];
@@ -154,7 +154,7 @@ mod pipes {
         }
     }
 
-    /// Whoever writes says nothing more, but stays.
+    /// The writer sends nothing more, but stays connected.
     #[test]
     fn a_refused_pipe_that_stays_open() {
         let count = watchdog("open pipe");

@@ -35,7 +35,7 @@ pub fn frame_text(file: &str, line: u32, name: &str) -> String {
     format!("{file}:{line} {name}")
 }
 
-/// A place in at most so many columns. What goes first is the function, then the middle of the file name; `:line`
+/// A place in at most `columns` columns. The function is cut first, then the middle of the file name; `:line`
 /// stays, since it tells rows apart.
 pub fn elide_place(text: &str, columns: usize) -> String {
     if width(text) <= columns {

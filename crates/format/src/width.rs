@@ -50,7 +50,7 @@ fn tail(text: &str, room: usize) -> String {
     head(&backwards, room).chars().rev().collect()
 }
 
-/// A text in lines of at most so many columns, broken at spaces; a longer word is cut.
+/// A text in lines of at most `columns` columns, broken at spaces; a longer word is cut.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(8);
     let mut lines = vec![String::new()];

@@ -25,7 +25,7 @@ const PAGE: usize = 4096;
 pub struct Memory;
 
 /// Whether memory of a layout is a mapping of its own, of [`mapped`] bytes. Depends on the layout alone, so
-/// whoever frees it comes to the same answer as whoever made it.
+/// freeing comes to the same answer as allocating.
 fn is_large(layout: Layout) -> bool {
     layout.size() >= LARGE && layout.align() <= PAGE && mapped(layout.size()).is_some()
 }
@@ -67,7 +67,7 @@ unsafe impl GlobalAlloc for Memory {
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         match mapped(layout.size()) {
-            // SAFETY: `alloc` has mapped so many bytes for this layout, and nobody uses them any more.
+            // SAFETY: `alloc` mapped that many bytes for this layout, and they are no longer used.
             Some(len) if is_large(layout) => drop(unsafe { munmap(start.cast(), len) }),
             // SAFETY: it came from there.
             _ => unsafe { System.dealloc(start, layout) },
@@ -81,7 +81,7 @@ unsafe impl GlobalAlloc for Memory {
             (false, false, ..) => unsafe { System.realloc(start, layout, size) },
             (true, true, Some(old), Some(new)) if old == new => start,
             (true, true, Some(old), Some(new)) => {
-                // SAFETY: the mapping is `old` long and ours; whoever asks gives up the old address.
+                // SAFETY: the mapping is `old` long and ours; the caller gives up the old address.
                 let moved = unsafe { mremap(start.cast(), old, new, MremapFlags::MAYMOVE) };
                 moved.map_or(ptr::null_mut(), <*mut _>::cast)
             }

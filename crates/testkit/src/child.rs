@@ -1,7 +1,7 @@
-//! Runs a program and says what it cost: time of the processor, the most memory, how much it printed.
+//! Runs a program and measures it: CPU time, peak memory, output size.
 //!
 //! Time on the wall says nothing on a machine that others use; the kernel counts what a process used by itself.
-#![allow(unsafe_code, reason = "what a child has used is told by wait4 alone")]
+#![allow(unsafe_code, reason = "only wait4 reports what a child used")]
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub struct Run {
     /// How it ended.
     pub status: ExitStatus,
-    /// Time of the processor, the system's included.
+    /// CPU time, user and system.
     pub cpu: Duration,
     /// The most memory that was resident, in bytes.
     pub peak: u64,

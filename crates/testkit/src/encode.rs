@@ -1,7 +1,7 @@
 //! The opcode layer under [`crate::pickle`] and [`crate::write`]: what each dialect writes for one integer,
 //! one string, the opening and closing of one container.
 //!
-//! CPython's C pickler is followed to the byte, including what its documentation does not tell: a list of
+//! CPython's C pickler is followed to the byte, including what its documentation leaves out: a list of
 //! 1001 items ends with a batch of one in MARK/APPENDS (only a list of exactly one item uses APPEND), a dict
 //! of exactly 1000 items ends with an empty MARK/SETITEMS, and a FRAME is closed at the first *object* that
 //! starts after 64 KiB. The TorchScript pickler never batches, and memoises a container after it is complete.

@@ -29,7 +29,7 @@ pub struct Options {
     pub streams: u32,
     /// Recording starts after this many events; what they allocated has no stack.
     pub late_start: u64,
-    /// Only the last so many events are kept; blocks keep their stacks.
+    /// Only the last events are kept, up to this number; blocks keep their stacks.
     pub ring: Option<u64>,
     /// Events have a `pool_id` (PyTorch 2.12 and later).
     pub pool_id: bool,

@@ -272,7 +272,7 @@ fn line(name: &str, line: u64) -> Value {
     frame(name, "model.py", line as u32)
 }
 
-/// A stack of so many frames; stacks of other numbers differ from it at the innermost frame.
+/// A stack of `depth` frames; stacks of other numbers differ from it at the innermost frame.
 fn stack(number: u64, depth: u64) -> Value {
     let inner = line(&format!("inner{number}"), number);
     let outer = (1..depth).map(|i| line(&format!("f{}", i % 1000), i));

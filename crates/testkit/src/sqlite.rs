@@ -41,7 +41,7 @@ const INNER: u8 = 5;
 const FILE_HEADER: usize = 100;
 
 impl Database {
-    /// An empty one with pages of so many bytes: a power of two from 512 to 65 536.
+    /// An empty one with the given page size in bytes: a power of two from 512 to 65 536.
     pub fn new(page_size: usize) -> Self {
         Self { page_size, pages: vec![Vec::new()], schema: Vec::new(), schema_root: None }
     }

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let theme = Theme { colors: Colors::True, ground: Ground::Dark, ascii: false };
     let mut app = App::new(find(&paths).0, false, theme, false);
     app.resize(120, 36);
-    // The program says what it wants; whoever runs it does that, here at once.
+    // The program says what it wants done; the caller does it, here at once.
     for effect in app.effects() {
         if let Effect::Load(job) = effect {
             let opened = open(&job.input, None, &())?;

@@ -69,7 +69,7 @@ pub(crate) fn json(app: &App) -> Value {
     })
 }
 
-/// What the file does not tell is null.
+/// Null where the file does not state it.
 fn counters(subject: Subject<'_>, counters: Counters) -> Value {
     let stated = |counter: Counter| subject.has_counter(counter).then_some(counters[counter]);
     Counter::ALL.into_iter().map(|counter| (counter.name().to_owned(), json!(stated(counter)))).collect()
@@ -85,7 +85,7 @@ fn timeline(pane: &Pane) -> Value {
     })
 }
 
-/// At most so many rows, as objects.
+/// Rows as objects, up to [`MOST_ROWS`].
 fn rows<'a, const N: usize>(columns: &[Column; N], rows: impl Iterator<Item = [Cell<'a>; N]>) -> Value {
     json!({"rows": rows.take(MOST_ROWS).map(|row| json!(Record(columns, &row))).collect::<Vec<_>>()})
 }

@@ -144,7 +144,7 @@ pub(crate) fn keys(app: &mut App, ctx: &Context) {
     }
     for &(command, _, key) in TABLE {
         let Some((modifiers, key)) = key else { continue };
-        // Letters belong to whoever is typing.
+        // Letters go to the text field that has the focus.
         if typing && !modifiers.command && !modifiers.alt {
             continue;
         }

@@ -62,7 +62,7 @@ impl App {
         Some(link)
     }
 
-    /// Shows what a link says. What it does not say, or what there is not, stays as it is.
+    /// Shows what a link names. Anything it leaves out, or that does not exist, stays as it is.
     pub fn follow(&mut self, link: &str) {
         let get = |key: &str| {
             link.split('&').find_map(|part| part.split_once('=').filter(|(k, _)| *k == key)).map(|(_, v)| v)

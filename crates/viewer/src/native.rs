@@ -91,7 +91,7 @@ struct Window {
     frames_at_rest: u32,
 }
 
-/// The viewer with threads and files behind it, for whoever gives it frames.
+/// The viewer with threads and files behind it; the caller drives its frames.
 pub fn app(ctx: &egui::Context, options: Options) -> App {
     let mut host = ThreadHost::new(ctx.clone(), options.cache, options.config);
     if let Some(shapes) = options.shapes {

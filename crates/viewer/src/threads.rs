@@ -30,7 +30,7 @@ pub(crate) fn ready(opened: Opened) -> OpenFile {
     OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
 }
 
-/// Whoever panicked while holding a lock has left data that is still whole: each is changed in one step.
+/// A poisoned lock still guards whole data: each value is changed in one step.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
 "use strict";
-// The page around the viewer: starts it, brings it files, and carries messages to whoever answers.
+// The page around the viewer: starts it, brings it files, and carries messages to the workers or the server.
 // What the messages mean is known to the module on both ends, not here.
 
 (() => {

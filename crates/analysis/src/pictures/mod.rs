@@ -83,7 +83,7 @@ pub enum Axis {
 pub struct Columns(Vec<Option<(Moment, Moment)>>);
 
 impl Columns {
-    /// The columns of a stretch from `x.0` to `x.1`, so many pixels wide.
+    /// The columns of a stretch from `x.0` to `x.1`, `width` pixels wide.
     pub fn new(replay: &Replay, clock: Option<Clock<'_>>, axis: Axis, x: (f64, f64), width: usize) -> Self {
         let step = (x.1 - x.0) / width.max(1) as f64;
         let edge = |column: usize| x.0 + column as f64 * step;
@@ -164,7 +164,7 @@ impl Rows {
         first..self.first_from(high as f64).max(first)
     }
 
-    /// The first row whose centre is not below so many bytes.
+    /// The first row whose centre is not below `bytes`.
     fn first_from(&self, bytes: f64) -> usize {
         // The division may be off by one where a centre lies on the edge; the comparison decides.
         let guess = (((bytes - self.low) / self.step - 0.5).ceil().max(0.0) as usize).min(self.count);

@@ -348,7 +348,7 @@ impl<'a> Pen<'a> {
         self.centre = if row < self.rows.count { self.rows.centre(row) } else { f64::INFINITY };
     }
 
-    /// Whether no row's centre lies below so many bytes that is not painted yet.
+    /// Whether every row whose centre lies below `high` is painted.
     fn is_past(&self, high: u64) -> bool {
         high as f64 <= self.centre
     }
@@ -358,7 +358,7 @@ impl<'a> Pen<'a> {
         self.row >= self.rows.count
     }
 
-    /// The rows up to so many bytes; the next begin there.
+    /// The rows up to `high`; the next begin there.
     fn up_to(&mut self, high: u64) -> &mut [Cell] {
         let first = self.row;
         if !self.is_past(high) {

@@ -12,7 +12,7 @@ use crate::questions::pins::pinned;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Moment};
 
-/// How free memory lies at one moment.
+/// How fragmented free memory is at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When.
@@ -57,7 +57,7 @@ pub struct Fragmentation {
     pub segments: Vec<IdleSegment>,
 }
 
-/// Looks at so many moments from one to another. Without a `request`, it is the largest that the program made.
+/// Looks at `samples` moments from one to another. Without a `request`, it is the largest that the program made.
 pub fn fragmentation(
     replay: &Replay,
     (from, to): (Moment, Moment),

@@ -1,7 +1,7 @@
 //! Which frames of a stack are the user's own.
 //!
 //! Internal are the frames of PyTorch itself, of CPython and its standard library, and of the C++
-//! runtime. Other installed packages are not: whoever debugs a training run wants to see the line of
+//! runtime. Other installed packages are not: someone who debugs a training run wants to see the line of
 //! the model library.
 
 use vramscope_snapshot::{Frame, FrameId, Snapshot, StackId};

@@ -6,8 +6,8 @@
 //! - *rounding*: what rounding requests up adds to blocks in use;
 //! - *unsplit*: what remains of a block that was too small to be split off;
 //! - *awaiting_free*: both of these in blocks that the program let go and another stream still uses;
-//! - *pinned_holes*: free stretches in segments of the default pool that something lives in;
-//! - *cached*: whole segments of the default pool in which nothing lives: `empty_cache()` gives them back;
+//! - *pinned_holes*: free ranges in partly used segments of the default pool;
+//! - *cached*: completely unused segments of the default pool: `empty_cache()` releases them;
 //! - *pools*: whatever is free in private pools, which serves nothing else.
 //!
 //! - *unexplained*: what a file with holes in its history cannot tell;
@@ -34,9 +34,9 @@ pub struct Gap {
     pub unsplit: u64,
     /// Both in blocks that await their free.
     pub awaiting_free: u64,
-    /// Holes in segments that something lives in.
+    /// Free in partly used segments.
     pub pinned_holes: u64,
-    /// Segments in which nothing lives.
+    /// Completely unused segments.
     pub cached: u64,
     /// What is free in private pools.
     pub pools: u64,

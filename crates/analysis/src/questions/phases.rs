@@ -1,6 +1,6 @@
 //! Phases: all spans of one name together, with what they did to memory.
 //!
-//! The *peak* of a phase is the highest that requested memory was in any of its spans, whoever allocated it. Its
+//! The *peak* of a phase is the highest requested memory in any of its spans, no matter what allocated it. Its
 //! *growth* is what was there at the end of a span more than at its beginning. Its *allocations* are those that
 //! began in it. Numbered names such as `ProfilerStep#7` count as one phase.
 

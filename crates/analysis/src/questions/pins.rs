@@ -22,7 +22,7 @@ pub struct Pinned {
     pub live: ops::Range<usize>,
 }
 
-/// The ranges that something lives in and that have holes, most free bytes first.
+/// The partly used ranges, sorted by free bytes.
 pub fn pinned(replay: &Replay, state: &State) -> Vec<Pinned> {
     let mut found: Vec<Pinned> = Vec::new();
     for hole in &state.holes {

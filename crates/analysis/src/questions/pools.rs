@@ -3,8 +3,8 @@
 //! Memory of a private pool serves nothing else until it is given back to the driver, so it counts in full
 //! whether or not anything lives in it. The [`Envelope`] of a pool and stream is what it holds and what is in
 //! use over time: what was held before the first event, then every `segment_alloc`, `segment_free`,
-//! `segment_map` and `segment_unmap`. It shrinks when memory is given back, and a pool in which nothing lives
-//! has one too. The envelopes of all pools, the default one included, add up to the counters.
+//! `segment_map` and `segment_unmap`. It shrinks when memory is given back, and an empty pool has
+//! one too. The envelopes of all pools, the default one included, add up to the counters.
 //!
 //! PyTorch from 2.12 on writes the pool of every event. Before, the final segments tell, with the events undone:
 //! an address belongs to the pool whose memory was there *at that moment*. What was given back before the end

@@ -128,7 +128,7 @@ impl Allocations {
         (0..self.len() as u32).map(|row| (AllocIdx(row), self.get(AllocIdx(row))))
     }
 
-    /// Makes room for so many.
+    /// Reserves room.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.addr.reserve_exact(more);
         self.requested.reserve_exact(more);

@@ -44,11 +44,11 @@ struct List {
     close: u32,
 }
 
-/// After so many steps along lists the free blocks are kept in order too: looking them up costs little
+/// Steps along lists after which the free blocks are kept in order too: looking them up costs little
 /// then, but keeping them costs on every event, which only few traces need.
 const STEPS_BEFORE_ORDER: u64 = 1 << 22;
 
-/// So many more steps are made at most, per event and in all, before the map gives up on
+/// Most further steps, per event and in all, before the map gives up on
 /// contradictions: real traces need hardly any.
 const STEPS_PER_EVENT: u64 = 64;
 const STEPS_BASE: u64 = 1 << 22;

@@ -143,7 +143,7 @@ impl Change {
 pub(crate) struct RangeHistory {
     pub(crate) start: RangeSet,
     pub(crate) changes: Vec<Change>,
-    /// Bytes held at the start, by the counts alone: so many that the level never falls below zero.
+    /// Bytes held at the start, by the counts alone: the least that keeps the level above zero.
     pub(crate) start_bytes: i64,
     /// By how many bytes the level would have fallen below zero: more is given back, or less is left at the
     /// end, than the events have taken.

@@ -1,4 +1,4 @@
-//! Names that are public: whoever knows them knows nothing of the program.
+//! Names that are public: they reveal nothing of the program.
 //!
 //! `public.txt.gz` lists files and functions of PyTorch and of Python's standard library, PyTorch's operators, C++
 //! headers and Python's C API, made by `public.py` from a release of each. A name that is not on a list is not public,
@@ -312,7 +312,7 @@ pub(super) fn file(path: &str) -> Option<String> {
         let (version, inside) = (parts.get(at)?, parts.get(at + 1..)?.join("/"));
         return PUBLIC.python_files.contains(&inside).then(|| format!("python/lib/{version}/{inside}"));
     }
-    // C++ is known by the name of its file alone: the folder is that of whoever built it.
+    // C++ is known by the name of its file alone: the folder is the builder's.
     let name = *parts.last()?;
     let is_header = PUBLIC.headers.contains(name);
     let is_source = [".cpp", ".cu"].into_iter().filter_map(|ending| name.strip_suffix(ending)).any(|stem| {

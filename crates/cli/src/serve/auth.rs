@@ -16,7 +16,7 @@ pub(super) struct Auth {
 }
 
 impl Auth {
-    /// Answers whoever has the token, from a page of this server.
+    /// Answers requests that carry the token, from a page of this server.
     pub(super) fn answer(&self, asked: &Asked) -> Reply {
         // A name that leads here by a trick of DNS is another site's, and so is a page that sends from elsewhere.
         let Some(host) = asked.header("Host").filter(|host| is_local(host)) else {
@@ -64,7 +64,7 @@ fn is_local(host: &str) -> bool {
     ["127.0.0.1", "localhost", "[::1]"].contains(&name)
 }
 
-/// Compares in a time that does not tell where two texts differ.
+/// Compares in constant time.
 fn is_same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

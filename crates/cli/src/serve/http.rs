@@ -23,7 +23,7 @@ const MOST_HEADERS: usize = 64;
 /// been waiting longest.
 const MOST_CONNECTIONS: usize = 64;
 
-/// Whoever says or takes nothing for so long is gone.
+/// A connection that neither sends nor receives for this long is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// From the first byte of a request to its last one.
@@ -116,7 +116,7 @@ struct Place {
 }
 
 impl Place {
-    /// A place, if need be that of whoever has been waiting longest; none if all are being answered.
+    /// A slot, if need be that of the connection idle for longest; none if all are being answered.
     fn take(open: &Arc<Connections>, stream: &TcpStream) -> Option<Self> {
         let stream = stream.try_clone().ok()?;
         let mut all = open.all();
@@ -130,7 +130,7 @@ impl Place {
         Some(Self { open: Arc::clone(open), number })
     }
 
-    /// Notes whether a request is being answered. Whoever has just been answered waits anew, behind the others.
+    /// Notes whether a request is being answered. A connection that was just answered goes to the end of the queue.
     fn set_busy(&self, busy: bool) {
         let mut all = self.open.all();
         if let Some(at) = all.iter().position(|connection| connection.number == self.number) {

@@ -73,7 +73,7 @@ impl Shared {
 }
 
 impl Log {
-    /// What has happened since somebody had so many news.
+    /// What has happened since the first `seen` news.
     fn since(&self, seen: usize) -> Vec<News> {
         let reading = |(name, (done, total)): (&String, &(u64, u64))| News::Reading {
             name: name.clone(),

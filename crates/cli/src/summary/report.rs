@@ -20,7 +20,7 @@ use crate::{batch, text};
 /// Lines of the table, and phases, that are shown.
 const LINES: usize = 8;
 const PHASES: usize = 8;
-/// What is free is looked at for so many out-of-memory errors; a loop that catches them can make thousands.
+/// Out-of-memory errors for which free memory is examined; a loop that catches them can produce thousands.
 const OOMS: usize = 64;
 
 #[derive(Serialize)]

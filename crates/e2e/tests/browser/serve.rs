@@ -37,7 +37,7 @@ impl Drop for Serving {
 /// With the token there is the viewer, without it there is nothing. `crates/cli/tests/web.rs` has what no browser
 /// would send.
 #[test]
-fn serve_shows_files_to_whoever_has_the_token() -> anyhow::Result<()> {
+fn serve_shows_files_to_requests_with_the_token() -> anyhow::Result<()> {
     let place = Place::new()?;
     let serving = Serving::start(&place.run)?;
     let mut chromium = Chromium::start()?;

@@ -25,7 +25,7 @@ pub(super) const NAME: &str = "table";
 /// Rows are written in pieces, so that no second copy of a long table is ever in memory.
 const ROWS_PER_BATCH: usize = 1 << 16;
 
-/// So many rows are made room for because the stream says so; more only as they arrive.
+/// Rows that room is reserved for on the stream's word; more only as they arrive.
 const MAX_RESERVED: usize = 1 << 20;
 
 /// One table on its way out: named columns, each a function from a range of rows to an array.
@@ -138,7 +138,7 @@ impl Values {
         })
     }
 
-    /// Adds so many rows of a batch; `None` if its buffers do not hold them.
+    /// Adds the rows of a batch; `None` if its buffers do not hold them.
     fn extend(
         &mut self,
         rows: usize,
@@ -174,7 +174,7 @@ impl Values {
 /// A place in the body of a message.
 type Slice = std::ops::Range<usize>;
 
-/// So many numbers of `N` bytes each, if there are.
+/// `rows` numbers of `N` bytes each, if there are as many.
 fn numbers<const N: usize>(bytes: &[u8], rows: usize) -> Option<impl ExactSizeIterator<Item = [u8; N]>> {
     let (numbers, _) = bytes.get(..rows.checked_mul(N)?)?.as_chunks::<N>();
     Some(numbers.iter().copied())

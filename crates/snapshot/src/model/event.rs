@@ -37,7 +37,7 @@ pub enum Action {
     UserDefined,
     /// NPU: the next `segment_alloc` and `alloc` describe a workspace as it was at the end.
     WorkspaceSnapshot,
-    /// A profiler states the allocator's totals; what changed them it does not say.
+    /// A profiler states the allocator's totals, not what changed them.
     Total,
     /// An action that this version does not know, or none. Changes no memory.
     #[default]
@@ -232,7 +232,7 @@ impl EventTable {
         self.action.len() == self.action.capacity()
     }
 
-    /// Makes room for so many more events, if there is any.
+    /// Reserves room for `more` events, if there is any.
     pub(crate) fn reserve(&mut self, more: usize) {
         let _ = self.action.try_reserve_exact(more);
         let _ = self.addr.try_reserve_exact(more);

@@ -10,13 +10,13 @@ use crate::model::{
     Action, Annotation, BlockTable, DeviceId, EventTable, Outside, Settings, Snapshot, StrId, Trace,
 };
 
-/// So many unknown keys are named; more only if somebody means to fill the screen.
+/// Unknown keys that are named; a file with more means to fill the screen.
 const MAX_UNKNOWN_KEYS: usize = 32;
 
 /// Entries of traces that are no events, beyond as many as there are events.
 const MOST_OTHERS: usize = 1 << 16;
 
-/// So many settings are kept, and so many characters of each: PyTorch has a dozen.
+/// Settings that are kept, and characters of each: PyTorch has a dozen settings.
 const MAX_SETTINGS: usize = 64;
 const MAX_SETTING_LEN: usize = 4096;
 

@@ -29,7 +29,7 @@ pub(super) trait Sink {
     fn string(&mut self, text: &[u8], at: u64) -> Result<(), Fault>;
     /// A number as it is written, or `true`, `false`, `null`.
     fn word(&mut self, word: &[u8], at: u64) -> Result<(), Fault>;
-    /// Every so many items of a long array.
+    /// Items of a long array between two checks.
     fn pause(&mut self, _at: u64) -> Result<(), Fault> {
         Ok(())
     }
@@ -124,7 +124,7 @@ impl<S: Sink> JsonReader<S> {
         Self { sink, state, token: Vec::new(), open: Vec::new(), string_start: 0, offset: 0 }
     }
 
-    /// Parses as much as there is.
+    /// Parses what has arrived.
     pub(super) fn feed(&mut self, chunk: &[u8]) -> Result<(), Fault> {
         let base = self.offset;
         let mut at = 0;

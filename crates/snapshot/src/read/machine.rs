@@ -252,7 +252,7 @@ impl Machine {
         Err(Fault::Damaged("more values are left on the stack than any snapshot has"))
     }
 
-    /// Whether so many more values may be pushed.
+    /// Whether that many more values may be pushed.
     #[inline(always)]
     pub(super) fn has_room_for(&self, more: usize) -> bool {
         let limit = STACK_BASE + self.offset / STACK_BYTES_PER_VALUE;

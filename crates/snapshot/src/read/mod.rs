@@ -77,7 +77,7 @@ pub enum ReadError {
     /// It is packed in a way that takes more memory to unpack than is allowed.
     #[error("cannot unpack: {0}")]
     Unpackable(String),
-    /// Whoever [`Reader::finish_with`] asked wants no more of it.
+    /// Cancelled through [`Reader::finish_with`].
     #[error("reading was cancelled")]
     Cancelled,
 }
@@ -254,7 +254,7 @@ impl Reader {
         self.finish_with(&mut |_| true)
     }
 
-    /// The same; of a packed file, `goes_on` is told again and again how many more packed bytes are done, and ends it
+    /// The same; of a packed file, `goes_on` is called repeatedly with how many more packed bytes are done, and ends it
     /// with [`ReadError::Cancelled`] by returning false.
     pub fn finish_with(mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> Result<Snapshot, ReadError> {
         if let State::Head(head) = &mut self.state {

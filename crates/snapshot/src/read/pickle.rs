@@ -33,7 +33,7 @@ impl PickleReader {
         !self.pending.is_empty()
     }
 
-    /// Parses as much as there is.
+    /// Parses what has arrived.
     pub(super) fn feed(&mut self, mut chunk: &[u8]) -> Result<(), Fault> {
         if self.machine.done {
             self.note_rest(chunk);

@@ -21,7 +21,7 @@ pub(super) const MAX_SIZE: u64 = 1 << 48;
 /// The address of a block that has none (PyTorch before 2.1); it follows from its neighbours.
 pub(super) const NO_ADDR: u64 = u64::MAX;
 
-/// Of a list of C++ frames as strings (PyTorch 2.0) so many are kept.
+/// How many C++ frames given as strings (PyTorch 2.0) are kept.
 const MAX_CPP_FRAMES: usize = 512;
 
 /// So much may be repeated however short the input is.

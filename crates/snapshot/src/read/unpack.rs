@@ -24,7 +24,7 @@ pub(super) enum Packing {
 const MAX_RATIO: u64 = 200;
 const RATIO_FREE_BYTES: u64 = 32 << 20;
 
-/// What a packed file of so many bytes may unpack to, through all its layers.
+/// How many bytes a packed file may unpack to, through all its layers.
 pub(super) fn limit(packed: usize) -> u64 {
     RATIO_FREE_BYTES.saturating_add(MAX_RATIO.saturating_mul(packed as u64))
 }

@@ -137,7 +137,7 @@ impl Memo {
         }
     }
 
-    /// Makes room for so many more entries.
+    /// Reserves room for more entries.
     pub(super) fn reserve(&mut self, more: usize) {
         // Only a hint: growing one by one is the fallback.
         let _ = self.entries.try_reserve_exact(more);

@@ -14,7 +14,7 @@ use crate::views::Tab;
 
 type Harness = egui_kittest::Harness<'static, crate::App>;
 
-/// The window on a recording, and what its host is told.
+/// The window on a recording, and what it sent to its host.
 fn told(name: &str) -> (Harness, Arc<std::sync::Mutex<Told>>) {
     let mut host = Direct::default();
     host.add(name, "", &bytes_of(name));

@@ -117,7 +117,7 @@ impl Dims {
             };
             *field = match number.trim().replace('_', "").parse() {
                 Ok(number) if (1..=MOST).contains(&number) => Some(number),
-                _ => return Err(DimsError(format!("{number:?} is no size for {name}"))),
+                _ => return Err(DimsError(format!("{number:?} is not a valid size for {name}"))),
             };
         }
         Ok(())
@@ -171,7 +171,7 @@ mod tests {
         let error = |text| Dims::from_flags(text).unwrap_err().to_string();
         assert!(error("hiden=4096").starts_with("no dimension is called \"hiden\"; known: hidden, "));
         assert_eq!(error("hidden"), "\"hidden\" is no dimension: try hidden=4096");
-        assert_eq!(error("hidden=0"), "\"0\" is no size for hidden");
+        assert_eq!(error("hidden=0"), "\"0\" is not a valid size for hidden");
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl Shapes {
         Self { tensors: catalog::tensors(dims) }
     }
 
-    /// What a request for so many bytes may be, best first. Those below [`SHOWN`] are there too.
+    /// What a request of that size may be, best first. Those below [`SHOWN`] are there too.
     pub fn hints(&self, bytes: u64, clues: &Clues) -> Vec<Hint> {
         let mut hints = Vec::new();
         for dtype in Dtype::ALL {

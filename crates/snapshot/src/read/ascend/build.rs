@@ -112,7 +112,7 @@ fn name(device: DeviceId) -> String {
     }
 }
 
-/// By how much totals may be off that are written with so many digits after the point, in MiB: half a unit
+/// By how much totals may be off written with that many digits after the point, in MiB: half a unit
 /// of the last digit, for each of the two that are compared.
 fn resolution(decimals: usize) -> u64 {
     let digit = 0.1_f64.powi(decimals.min(32) as i32);

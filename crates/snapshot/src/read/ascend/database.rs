@@ -10,7 +10,7 @@ use crate::read::intern::Strings;
 use crate::read::sqlite::{Database, SqliteError, Value};
 use crate::read::trace::{Slice, SliceKind};
 
-/// Call stacks are joined to a text of at most so many frames.
+/// Frames of a call stack that are joined to a text.
 const MAX_FRAMES: usize = 256;
 
 /// A row that is kept has two times or a time and totals, so that it is longer than this in any profile. What is
@@ -51,7 +51,7 @@ pub(super) fn read(bytes: &[u8], strings: &mut Strings, rows: &mut Rows) -> Resu
     let faults = std::mem::take(&mut reading.faults);
     let refused = reading.refused;
     if refused > 0 {
-        rows.warnings.push(format!("{refused} rows are left out: the file is too short to hold so many"));
+        rows.warnings.push(format!("{refused} rows are left out: the file is too short to hold them"));
     }
     let is_profile = ["OP_MEMORY", "MEMORY_RECORD"].iter().any(|name| database.table(name).is_some());
     let damage = faults
@@ -209,7 +209,7 @@ impl Reading<'_> {
         component
     }
 
-    /// Whether one more row can be kept of so many; counts those that cannot.
+    /// Whether one more row can be kept; counts those that cannot.
     fn has_room(&mut self, kept: usize) -> bool {
         let has_room = kept < self.most_rows;
         self.refused += u64::from(!has_room);

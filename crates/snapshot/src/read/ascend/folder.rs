@@ -33,7 +33,7 @@ impl Round {
     }
 }
 
-/// Reads the files of a folder for whoever can fetch them, on a disk or in a browser: the database if there is
+/// Reads the files of a folder, which the caller fetches, from a disk or in a browser: the database if there is
 /// one that can be read, else the tables.
 ///
 /// ```
