@@ -103,7 +103,7 @@ fn bench_verb(verb: &str, mut args: Vec<OsString>) -> anyhow::Result<()> {
     bench(&args)
 }
 
-/// Benchmarks are a program of their own, optimised; paths stay relative to where this was called.
+/// Benchmarks are a program of their own, optimized; paths stay relative to where this was called.
 fn bench(args: &[OsString]) -> anyhow::Result<()> {
     let here = std::env::current_dir()?;
     let build = ["run", "--release", "--quiet", "--locked", "--package", "vramscope-bench", "--"];

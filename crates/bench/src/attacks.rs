@@ -16,7 +16,7 @@ use vramscope_testkit::verbs::{self, VERBS};
 pub(crate) struct AttacksArgs {
     /// A folder of files; those packed with xz or gzip are unpacked first
     folder: PathBuf,
-    /// The program; without it the one that is built for this, optimised
+    /// The program; without it the one that is built for this, optimized
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Every run, not only what is wrong and the worst

@@ -1,5 +1,5 @@
 //! Benchmarks, and the files that they need. `cargo xtask bench` and `cargo xtask gen` build and run this with
-//! optimisations and with the allocator that ships.
+//! optimizations and with the allocator that ships.
 
 mod attacks;
 mod fuzzing;

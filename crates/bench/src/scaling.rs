@@ -1,4 +1,4 @@
-//! The scaling test of the command line with larger inputs, and with the optimised program.
+//! The scaling test of the command line with larger inputs, and with the optimized program.
 
 use std::path::PathBuf;
 
@@ -21,12 +21,12 @@ pub(crate) struct ScaleArgs {
     /// Only verbs that contain this
     #[arg(long, default_value = "")]
     verb: String,
-    /// The program; without it the one that is built for this, optimised
+    /// The program; without it the one that is built for this, optimized
     #[arg(long)]
     bin: Option<PathBuf>,
 }
 
-/// The optimised program, built unless one is named.
+/// The optimized program, built unless one is named.
 pub(crate) fn program(named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     if let Some(named) = named {
         return named.canonicalize().with_context(|| named.display().to_string());

@@ -163,7 +163,7 @@ impl Reader {
             return Ok(());
         }
         let head = std::mem::take(head);
-        self.state = self.recognise(&head)?;
+        self.state = self.recognize(&head)?;
         self.feed_known(&head)?;
         self.feed_known(rest)
     }
@@ -186,7 +186,7 @@ impl Reader {
         matches!(self.state, State::Packed(..))
     }
 
-    fn recognise(&mut self, head: &[u8]) -> Result<State, ReadError> {
+    fn recognize(&mut self, head: &[u8]) -> Result<State, ReadError> {
         let state = match sniff::kind(head)? {
             Kind::Pickle => {
                 let mut pickle = PickleReader::new();
@@ -259,7 +259,7 @@ impl Reader {
     pub fn finish_with(mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> Result<Snapshot, ReadError> {
         if let State::Head(head) = &mut self.state {
             let head = std::mem::take(head);
-            self.state = self.recognise(&head)?;
+            self.state = self.recognize(&head)?;
             self.feed_known(&head)?;
         }
         match self.state {

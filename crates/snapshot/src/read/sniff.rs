@@ -104,7 +104,7 @@ fn probe(head: &[u8], layers: usize) -> bool {
     }
 }
 
-/// A format that is recognised but holds no snapshot, with what to do about it.
+/// A format that is recognized but holds no snapshot, with what to do about it.
 fn other_format(head: &[u8]) -> String {
     let known = match head {
         [b'P', b'K', ..] => {

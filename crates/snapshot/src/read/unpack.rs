@@ -12,7 +12,7 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use super::ReadError;
 
-/// A compression that is recognised by its first bytes.
+/// A compression that is recognized by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     Gzip,
