@@ -1,4 +1,4 @@
-//! `vramscope flame`: the call tree for other tools, or as a picture.
+//! `vramscope tree --format`: the call tree for other tools, or as a picture.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -9,31 +9,21 @@ use vramscope_analysis::{CallTree, Direction, Place, no_frame};
 use vramscope_format::{color, html};
 use vramscope_snapshot::{FrameId, StackId};
 
-use crate::args::{FlameArgs, FlameFormat};
+use crate::args::{FlameFormat, Source, TreeArgs};
 use crate::subject::{Subject, Weighed, one_device, open_path};
 use crate::{output, text};
 
-pub(crate) fn run(args: &FlameArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let subjects = open_path(&args.path, &args.filter, &args.cache)?;
+pub(crate) fn run(args: &TreeArgs, format: FlameFormat, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let Source { path, filter, output } = &args.source;
+    let subjects = open_path(path, filter, &output.cache)?;
     let subject = one_device(&subjects)?;
     let weighed = subject.weights(&args.weigh, subject.moment(&args.weigh.moment.spec())?);
-    output::write_to(&args.file, std::slice::from_ref(&args.path), out, |out| {
-        write(args.format, subject, &weighed, out)
+    output::write_to(&args.file, std::slice::from_ref(path), out, |out| match format {
+        FlameFormat::Folded => folded(subject, &weighed, out),
+        FlameFormat::Speedscope => speedscope(subject, &weighed, out),
+        FlameFormat::Svg => svg(subject, &weighed, out),
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn write(
-    format: FlameFormat,
-    subject: &Subject,
-    weighed: &Weighed,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    match format {
-        FlameFormat::Folded => folded(subject, weighed, out),
-        FlameFormat::Speedscope => speedscope(subject, weighed, out),
-        FlameFormat::Svg => svg(subject, weighed, out),
-    }
 }
 
 /// The shown frames of a stack, outermost first.
@@ -94,7 +84,7 @@ fn speedscope(subject: &Subject, weighed: &Weighed, out: &mut dyn Write) -> anyh
 
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 18.0;
-/// A character of the picture's font takes about so much.
+/// Width of a character of the picture's font, about.
 const CHARACTER: f64 = 6.6;
 /// Deeper calls are left out: a picture of thousands of rows helps nobody.
 const DEEPEST: usize = 400;

@@ -14,7 +14,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Explain", &["insights", "categories", "phases", "fragmentation", "pools", "shapes", "doctor"]),
     ("Compare", &["diff", "ranks"]),
     ("Simulate", &["whatif", "tune"]),
-    ("Share", &["report", "serve", "flame", "export"]),
+    ("Share", &["report", "serve", "export"]),
     ("More", &["demo", "help", "completions", "man"]),
 ];
 

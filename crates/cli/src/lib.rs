@@ -46,7 +46,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 
 use vramscope_files::WriteError;
 
-use args::{Args, Command};
+use args::{Args, Command, FlameFormat};
 
 /// Does what the command line says. What it ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 pub fn main() -> ExitCode {
@@ -91,7 +91,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::At(at) => at::run(at, out),
         Command::Tree(tree) => tree::run(tree, out),
         Command::Top(top) => top::run(top, out),
-        Command::Flame(flame) => flame::run(flame, out),
+        Command::Flame(tree) => flame::run(tree, tree.format.unwrap_or(FlameFormat::Svg), out),
         Command::Diff(diff) => diff::run(diff, out),
         Command::Insights(insights) => insights::run(insights, out),
         Command::Phases(phases) => phases::run(phases, out),

@@ -3,18 +3,25 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use serde::Serialize;
 use vramscope_analysis::{CallTree, Direction, Moment, Node, Place, Weight};
 use vramscope_snapshot::Snapshot;
 
 use crate::args::TreeArgs;
 use crate::subject::{Subject, answer};
-use crate::text;
+use crate::{flame, text};
 
 /// More levels than anybody reads.
 const DEEPEST: usize = 400;
 
 pub(crate) fn run(args: &TreeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    if let Some(format) = args.format {
+        return flame::run(args, format, out);
+    }
+    if args.file.output_file.is_some() {
+        bail!("-o writes a flame graph: pass --format svg, folded or speedscope");
+    }
     let spec = args.weigh.moment.spec();
     answer(&args.source, Some(&spec), out, &mut |subject, at, out| {
         let weighed = subject.weights(&args.weigh, at);

@@ -234,7 +234,7 @@ fn tree_and_top_add_up_to_the_counter() {
                 top["rows"].as_array().unwrap().iter().map(|row| row["live"].as_u64().unwrap()).sum();
             assert_eq!(shown + top["rest"]["live"].as_u64().unwrap(), peak.as_u64().unwrap(), "{name} {of}");
         }
-        let folded = vramscope(&["flame", &path, "--format", "folded"]);
+        let folded = vramscope(&["tree", &path, "--format", "folded"]);
         let bytes = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
         assert_eq!(text(&folded.stdout).lines().map(bytes).sum::<u64>(), peak.as_u64().unwrap(), "{name}");
     }
@@ -374,7 +374,7 @@ fn the_doctor_knows_what_is_missing() {
 fn completions_and_the_manual_name_every_verb() {
     let completions = text(&vramscope(&["completions", "bash"]).stdout);
     let manual = text(&vramscope(&["man"]).stdout);
-    for verb in ["summary", "at", "tree", "top", "diff", "ranks", "events", "flame"] {
+    for verb in ["summary", "at", "tree", "top", "diff", "ranks", "events", "export"] {
         assert!(completions.contains(verb) && manual.contains(verb), "{verb}");
     }
     let typo = failure(&["sumary", "x"]);

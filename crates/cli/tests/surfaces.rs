@@ -1,8 +1,9 @@
-//! Every surface says the same thing: for every recording, the command line's text and JSON, the terminal UI and the
-//! engine behind the window and the page have the same numbers and the same words.
+//! Every surface says the same thing: for every recording, the command line's text and JSON, the terminal UI, reports and
+//! the engine behind the window and the page have the same numbers and the same words.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -12,7 +13,7 @@ use serde_json::Value;
 use vramscope_analysis::{Counter, Line, Moment, Peak};
 use vramscope_engine::{AskInsights, AskMoment, AskSummary, AskTree, OpenFile, Session, Source, Weigh};
 use vramscope_files::{Opened, find, open};
-use vramscope_format::{bytes, pool, size};
+use vramscope_format::{bytes, html, pool, size};
 use vramscope_tui::{App, Colors, Document, Effect, Ground, News, Theme, draw};
 
 /// All recordings of the repository that can be opened.
@@ -59,6 +60,31 @@ fn screen(path: &Path) -> String {
     terminal.backend().to_string()
 }
 
+/// What a report on all recordings says of each: the caption of its pictures, and the summary.
+fn reported(paths: &[PathBuf]) -> Vec<(String, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("index.html"), "<html><body><!--data--></body></html>").unwrap();
+    std::fs::write(folder.path().join("vramscope.wasm.gz"), b"\x1f\x8b").unwrap();
+    let file = folder.path().join("report.html");
+    let mut report = Command::new(env!("CARGO_BIN_EXE_vramscope"));
+    report
+        .env("VRAMSCOPE_WEB", folder.path())
+        .arg("report")
+        .args(paths)
+        .arg("-o")
+        .arg(&file)
+        .arg("--no-cache");
+    let output = report.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(file).unwrap();
+    let parts = page.split("<h2>").skip(1);
+    let part = |part: &str| {
+        let (pictures, rest) = part.split_once("<pre>").unwrap();
+        (pictures.to_owned(), rest.split_once("</pre>").unwrap().0.to_owned())
+    };
+    parts.map(part).collect()
+}
+
 fn session(path: &Path) -> (Session, Vec<Source>) {
     let opened = opened(path);
     let mut session = Session::default();
@@ -71,6 +97,7 @@ fn session(path: &Path) -> (Session, Vec<Source>) {
 #[test]
 fn every_surface_has_the_same_numbers_and_the_same_words() {
     let mut compared = 0;
+    let reported = reported(&recordings());
     for path in recordings() {
         let name = path.to_string_lossy();
         let text = printed(&["summary", &name, "--no-cache"]);
@@ -78,6 +105,10 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
             serde_json::from_str(&printed(&["summary", &name, "--no-cache", "--json"])).unwrap();
         let devices = json["files"][0]["devices"].as_array().unwrap();
         let screen = if devices.is_empty() { String::new() } else { screen(&path) };
+        let heading = format!("{} · ", html(&name));
+        let found = reported.iter().find(|(_, summary)| summary.starts_with(&heading));
+        let (captions, report) = found.unwrap_or_else(|| panic!("{name} is not in the report"));
+        assert_eq!(report.trim_end(), html(text.trim_end()), "{name}: the report's summary is another");
         let (session, sources) = session(&path);
         for (device, &of) in devices.iter().zip(&sources) {
             let summary = session.ask(AskSummary { of }).unwrap();
@@ -92,6 +123,11 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
             // What the device is called, and whether the recording is complete.
             assert_eq!(device["name"], summary.device, "{at}");
             says(&summary.device);
+            let peak = bytes(summary.peak(Counter::Requested).bytes);
+            assert!(
+                captions.contains(&html(&summary.device)) && captions.contains(&peak),
+                "{at}: {captions}"
+            );
             assert_eq!(device["verdict"]["sentence"], summary.verdict, "{at}");
             says(&summary.verdict);
             let notes: Vec<Value> = summary.notes.iter().map(|note| note.as_str().into()).collect();

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use vramscope_analysis::Counter;
-use vramscope_engine::{AskSummary, AskTile, Axis, Request, Response, Source, Stretch, decode, encode};
+use vramscope_engine::{AskSummary, AskTile, Axis, News, Request, Response, Source, Stretch, decode, encode};
 use vramscope_snapshot::ipc;
 
 const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><body><!--data--></body></html>\n";
@@ -193,9 +193,14 @@ impl Drop for Serving {
 
 impl Serving {
     fn start(folder: &Path) -> Self {
+        Self::of(folder, &recording())
+    }
+
+    fn of(folder: &Path, input: &Path) -> Self {
         let mut child = vramscope(folder)
             .args(["serve", "--no-cache"])
-            .arg(recording())
+            .arg(input)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -301,6 +306,27 @@ fn connections_that_say_nothing_lock_nobody_out() {
     let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(&serving.address).unwrap()).collect();
     assert_eq!(serving.send(&format!("GET /{token}/"), &host, b"").0, 200);
     drop(silent);
+}
+
+#[test]
+fn reading_can_be_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    // Standard input stays open and never says anything more.
+    let mut serving = Serving::of(folder.path(), Path::new("-"));
+    let mut input = serving.child.stdin.take().unwrap();
+    input.write_all(b"\x80\x04").unwrap();
+    let (token, host) = (&serving.token, format!("Host: {}\r\n", serving.address));
+    let news = || -> Vec<News> {
+        let (code, news) = serving.send(&format!("POST /{token}/news"), &host, b"0");
+        assert_eq!(code, 200);
+        decode(&news).unwrap()
+    };
+    assert!(matches!(news()[..], [News::Reading { .. }]));
+    assert_eq!(serving.send(&format!("POST /{token}/cancel"), &host, b"").0, 200);
+    while !news().contains(&News::Idle) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(input);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod escape;
 mod names;
 mod place;
 pub mod table;
+pub mod ticks;
 mod time;
 mod width;
 

@@ -122,7 +122,7 @@ impl App {
         }
     }
 
-    /// Trees show what is found while it is typed; the timeline counts it.
+    /// Trees show what is found while it is typed; the timeline and the events count it.
     fn typed(&mut self, prompt: &mut Prompt) {
         prompt.error = None;
         if prompt.kind != Kind::Search {
@@ -131,6 +131,7 @@ impl App {
         prompt.error = match self.view() {
             View::Tree | View::Flame | View::Diff => self.search(&prompt.text).err(),
             View::Timeline => self.find_phases(&prompt.text).err(),
+            View::Events => self.count_events(&prompt.text).err(),
             _ => None,
         };
     }
@@ -159,6 +160,15 @@ impl App {
         let pattern = pattern(text)?;
         let Some(pane) = self.panes.get_mut(self.pair.active) else { return Ok(()) };
         pane.timeline.phases = pattern.map(|pattern| FoundPhases::new(pane.subject(), &pattern));
+        Ok(())
+    }
+
+    /// Counts the events that a search would find.
+    fn count_events(&mut self, text: &str) -> Result<(), String> {
+        let pattern = pattern(text)?;
+        let Some(pane) = self.panes.get_mut(self.pair.active) else { return Ok(()) };
+        let doc = std::sync::Arc::clone(&pane.doc);
+        pane.events.count(Subject { doc: &doc, device: pane.device }, pattern.as_ref());
         Ok(())
     }
 
@@ -193,7 +203,7 @@ impl App {
                 })?;
             }
             (View::Timeline, Some(_)) => found(pane.go_to_phase(Towards::Here))?,
-            (View::Events, None) => pane.events.found = None,
+            (View::Events, None) => (pane.events.found, pane.events.would_find) = (None, None),
             (View::Events, Some(pattern)) => {
                 pane.events.search(subject, &pattern);
                 found(pane.events.go_to_match(true, true))?;

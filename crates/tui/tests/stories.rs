@@ -178,6 +178,15 @@ fn a_search_for_phases_stops_once_in_each_and_counts() {
 }
 
 #[test]
+fn a_search_for_events_counts_while_it_is_typed() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    // The run ends with its only failed allocation.
+    oom.press(&["7", "/", "^oom$"]).shows("1 found").press(&["Esc"]).hides("found");
+    oom.press(&["/", "^oom$", "Enter"]).shows("1 found");
+    assert_eq!(event(&mut oom), 11_822);
+}
+
+#[test]
 fn moments_are_typed_as_for_the_command_line() {
     // Event N is at 1 000 + N ms: forward has events 1 to 3, backward 4 to 7.
     let mark = |stage: &str, name: &str, time: u64| {

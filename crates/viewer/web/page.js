@@ -186,8 +186,11 @@ function picked(event) {
 
 // ── a server ──────────────────────────────────────────────────────────────────────────────────
 
-async function post(path, body) {
-  const answer = await fetch(path, { method: "POST", body });
+// Requests that the server is answering, so that one that nobody waits for any more can be aborted.
+const asked = new Map();
+
+async function post(path, body, signal) {
+  const answer = await fetch(path, { method: "POST", body, signal });
   if (!answer.ok) throw new Error(await answer.text());
   return new Uint8Array(await answer.arrayBuffer());
 }
@@ -210,16 +213,22 @@ async function hear_server() {
 globalThis.vramscope = {
   ask(lane, ticket, request) {
     if (served) {
-      post("ask", request.slice())
+      const abort = new AbortController();
+      asked.set(ticket, abort);
+      post("ask", request.slice(), abort.signal)
         .then((bytes) => wasm_bindgen.answer(ticket, bytes))
         .catch((error) => {
-          gone(error);
+          if (!abort.signal.aborted) gone(error);
           wasm_bindgen.answer(ticket, new Uint8Array());
-        });
+        })
+        .finally(() => asked.delete(ticket));
     } else {
       const bytes = request.slice();
       workers[lane]?.worker.postMessage({ ticket, request: bytes }, [bytes.buffer]);
     }
+  },
+  abort(ticket) {
+    asked.get(ticket)?.abort();
   },
   pick(folder) {
     element(folder ? "folder" : "files").click();
@@ -228,6 +237,7 @@ globalThis.vramscope = {
     open([{ name, blob: new Blob([bytes.slice()]) }]);
   },
   cancel() {
+    if (served) post("cancel", "").catch(gone);
     waiting.length = 0;
     for (const { worker } of workers) worker.postMessage({ cancel: true });
   },

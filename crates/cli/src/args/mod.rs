@@ -65,7 +65,9 @@ pub(crate) enum Command {
     Categories(Box<CategoriesArgs>),
     Shapes(ShapesArgs),
     Events(Box<EventsArgs>),
-    Flame(Box<FlameArgs>),
+    /// The call tree as a flame graph: tree --format svg
+    #[command(hide = true)]
+    Flame(Box<TreeArgs>),
     Export(Box<ExportArgs>),
     View(crate::view::ViewArgs),
     Serve(crate::serve::ServeArgs),
@@ -347,7 +349,10 @@ pub(crate) struct AtArgs {
   vramscope tree snapshot.pickle
   vramscope tree snapshot.pickle --at oom --invert
   vramscope tree snapshot.pickle --at in:backward#2 --min 5
-  vramscope tree snapshot.pickle --lifetime --since in:forward:start --until in:forward:end")]
+  vramscope tree snapshot.pickle --lifetime --since in:forward:start --until in:forward:end
+  vramscope tree snapshot.pickle --format svg -o peak.svg
+  vramscope tree snapshot.pickle --format folded | grep backward
+  vramscope tree snapshot.pickle --format speedscope -o peak.speedscope.json")]
 pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(crate) source: Source,
@@ -362,6 +367,11 @@ pub(crate) struct TreeArgs {
     /// Leave out what is below this share of the whole, in percent (default: 1 as text, 0 as JSON)
     #[arg(long, value_name = "PERCENT")]
     pub(crate) min: Option<f64>,
+    /// A flame graph instead of text; of one device
+    #[arg(long, value_enum, conflicts_with = "json")]
+    pub(crate) format: Option<FlameFormat>,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
 }
 
 /// At a moment, or over a stretch.
@@ -438,29 +448,7 @@ impl TopBy {
     }
 }
 
-/// A flame graph: folded stacks, speedscope JSON, or SVG
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  vramscope flame snapshot.pickle > peak.svg
-  vramscope flame snapshot.pickle --format folded | grep backward
-  vramscope flame snapshot.pickle --format speedscope -o peak.speedscope.json")]
-pub(crate) struct FlameArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
-    #[command(flatten)]
-    pub(crate) weigh: WeighArgs,
-    /// The format
-    #[arg(long, value_enum, default_value_t = FlameFormat::Svg)]
-    pub(crate) format: FlameFormat,
-    #[command(flatten)]
-    pub(crate) file: FileArgs,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) cache: CacheArgs,
-}
-
+/// How a flame graph is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FlameFormat {
     /// One line per stack: frames joined by semicolons, and the bytes

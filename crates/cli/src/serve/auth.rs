@@ -17,7 +17,7 @@ pub(super) struct Auth {
 
 impl Auth {
     /// Answers requests that carry the token, from a page of this server.
-    pub(super) fn answer(&self, asked: &Asked) -> Reply {
+    pub(super) fn answer(&self, asked: &Asked, is_open: &dyn Fn() -> bool) -> Reply {
         // A name that leads here by a trick of DNS is another site's, and so is a page that sends from elsewhere.
         let Some(host) = asked.header("Host").filter(|host| is_local(host)) else {
             return Reply::no(403, "this server answers to 127.0.0.1 and localhost only");
@@ -35,23 +35,29 @@ impl Auth {
         match (asked.method.as_str(), path) {
             ("GET" | "HEAD", "") => Reply::ok("text/html; charset=utf-8", self.page.as_bytes()),
             ("GET" | "HEAD", "vramscope.wasm.gz") => Reply::ok("application/gzip", self.module.as_slice()),
-            ("POST", "ask") => self.ask(&asked.body),
+            ("POST", "ask") => self.ask(&asked.body, is_open),
+            ("POST", "cancel") => {
+                self.shared.cancel();
+                Reply::ok("application/octet-stream", [])
+            }
             ("POST", "news") => {
                 let seen = std::str::from_utf8(&asked.body).unwrap_or_default().parse().unwrap_or_default();
                 Reply::ok("application/octet-stream", encode(&self.shared.log().since(seen)))
             }
-            (_, "" | "vramscope.wasm.gz" | "ask" | "news") => Reply::no(405, "not with this method"),
+            (_, "" | "vramscope.wasm.gz" | "ask" | "cancel" | "news") => {
+                Reply::no(405, "not with this method")
+            }
             _ => Reply::no(404, "not found"),
         }
     }
 
-    fn ask(&self, question: &[u8]) -> Reply {
+    fn ask(&self, question: &[u8], is_open: &dyn Fn() -> bool) -> Reply {
         if question.is_empty() {
             return Reply::no(400, "no request");
         }
         let session = self.shared.session.read().unwrap_or_else(PoisonError::into_inner);
         // A page of another version sees from the answer that it must be reloaded.
-        let answer = session.answer_encoded(question, &|| true).unwrap_or_default();
+        let answer = session.answer_encoded(question, is_open).unwrap_or_default();
         Reply::ok("application/octet-stream", answer)
     }
 }

@@ -1,6 +1,6 @@
 //! As much of HTTP as a browser on this machine needs, with a bound on everything that somebody else decides.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,9 +74,12 @@ impl Reply {
     }
 }
 
+/// Answers a request; the second argument says whether somebody still waits for the answer.
+type Answer = dyn Fn(&Asked, &dyn Fn() -> bool) -> Reply + Send + Sync;
+
 /// Answers everybody who connects, for ever.
-pub(super) fn serve(listener: &TcpListener, answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) {
-    let (answer, open) = (Arc::new(answer), Arc::new(Connections::default()));
+pub(super) fn serve(listener: &TcpListener, answer: Arc<Answer>) {
+    let open = Arc::new(Connections::default());
     // Who could not connect is not here to be told.
     for stream in listener.incoming().flatten() {
         // Who is left out finds the connection closed.
@@ -84,7 +87,7 @@ pub(super) fn serve(listener: &TcpListener, answer: impl Fn(&Asked) -> Reply + S
         let answer = Arc::clone(&answer);
         // A thread each: a long answer or a slow line keeps nobody else waiting, and a fault ends that one only.
         let _ = thread::Builder::new().spawn(move || {
-            let _ = talk(stream, &place, &*answer);
+            let _ = handle_connection(stream, &place, &*answer);
         });
     }
 }
@@ -147,7 +150,7 @@ impl Drop for Place {
 }
 
 /// Requests of one connection, one after the other. An error is that the other side is gone.
-fn talk(stream: TcpStream, place: &Place, answer: &dyn Fn(&Asked) -> Reply) -> std::io::Result<()> {
+fn handle_connection(stream: TcpStream, place: &Place, answer: &Answer) -> std::io::Result<()> {
     stream.set_write_timeout(Some(IDLE))?;
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
@@ -161,13 +164,24 @@ fn talk(stream: TcpStream, place: &Place, answer: &dyn Fn(&Asked) -> Reply) -> s
         let packs = asked.as_ref().is_ok_and(|asked| asked.says("Accept-Encoding", "gzip"));
         let is_head = asked.as_ref().is_ok_and(|asked| asked.method == "HEAD");
         place.set_busy(true);
-        let reply = asked.map_or_else(|no| no, |asked| answer(&asked));
+        let is_open = || is_open(reader.get_ref());
+        let reply = asked.map_or_else(|no| no, |asked| answer(&asked, &is_open));
         let sent = write(reader.get_mut(), reply, packs, is_head, is_last);
         place.set_busy(false);
         sent?;
         if is_last {
             return reader.get_mut().shutdown(Shutdown::Write);
         }
+    }
+}
+
+/// Whether the other side is still there. A browser closes the connection of a request that it aborts.
+fn is_open(stream: &TcpStream) -> bool {
+    let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
+    let restored = stream.set_nonblocking(false);
+    match peeked {
+        Ok(bytes) => bytes > 0 && restored.is_ok(),
+        Err(error) => error.kind() == ErrorKind::WouldBlock && restored.is_ok(),
     }
 }
 

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
@@ -49,6 +49,7 @@ pub(crate) struct ServeArgs {
 struct Shared {
     session: RwLock<Session>,
     log: Mutex<Log>,
+    cancelled: AtomicBool,
 }
 
 /// What has happened to the files.
@@ -63,6 +64,11 @@ struct Log {
 impl Shared {
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops reading: files that are open stay, the others are left out.
+    fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 
     fn tell(&self, name: &str, news: News) {
@@ -98,6 +104,10 @@ impl Progress for Reading<'_> {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.shared.log().reading.insert(self.name.to_owned(), (done, self.total));
     }
+
+    fn is_cancelled(&self) -> bool {
+        self.shared.cancelled.load(Ordering::Relaxed)
+    }
 }
 
 pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -117,13 +127,16 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
     let token = token()?;
     writeln!(out, "http://127.0.0.1:{port}/{token}/")?;
     writeln!(out, "From another machine, first: ssh -L {port}:127.0.0.1:{port} {}", host_name())?;
-    writeln!(out, "Ctrl+C ends it.")?;
+    writeln!(out, "Press Ctrl+C to stop.")?;
     out.flush()?;
 
     let (cache, reader) = (args.cache.cache(), Arc::clone(&shared));
     thread::spawn(move || read(&inputs, cache.as_ref(), &reader));
     let auth = Auth { token, page: site.served(), module: site.module, shared };
-    http::serve(&listener, move |asked| auth.answer(asked));
+    http::serve(
+        &listener,
+        Arc::new(move |asked: &_, is_open: &dyn Fn() -> bool| auth.answer(asked, is_open)),
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -141,6 +154,10 @@ fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared) {
                 let mut session = shared.session.write().unwrap_or_else(PoisonError::into_inner);
                 let sources = session.add(for_session(opened));
                 News::Opened { name: name.clone(), sources }
+            }
+            Err(OpenError::Cancelled { .. }) => {
+                shared.log().reading.clear();
+                break;
             }
             Err(error) if !input.named && error.is_another_kind() => {
                 shared.log().reading.remove(name);

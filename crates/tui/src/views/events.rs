@@ -1,5 +1,6 @@
 //! The trace, event by event.
 
+use hashbrown::HashMap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::Moment;
@@ -27,6 +28,33 @@ pub(crate) struct Events {
     needs_filter: bool,
     /// Events that a search found, in order.
     pub(crate) found: Option<Vec<u32>>,
+    /// How many events a search that is being typed would find.
+    pub(crate) would_find: Option<usize>,
+    /// How many events there are of each action and stack: made once, so that typing does not go through the trace.
+    kinds: Vec<(Did, StackId, usize)>,
+}
+
+/// What a pattern matches: actions by number, and stacks.
+struct Matching {
+    actions: Vec<bool>,
+    stacks: Vec<bool>,
+}
+
+impl Matching {
+    fn new(subject: Subject<'_>, pattern: &Pattern) -> Self {
+        let snapshot = subject.snapshot();
+        let stacks = snapshot.stacks.ids();
+        let is_match = |stack| snapshot.frames(stack).any(|frame| matches_frame(pattern, snapshot, frame));
+        Self {
+            actions: Did::ALL.iter().map(|action| pattern.is_match(action.name())).collect(),
+            stacks: stacks.map(is_match).collect(),
+        }
+    }
+
+    fn has(&self, action: Did, stack: StackId) -> bool {
+        let is = |all: &[bool], at: usize| all.get(at).copied().unwrap_or(false);
+        is(&self.actions, action as usize) || is(&self.stacks, stack.index())
+    }
 }
 
 impl Events {
@@ -87,22 +115,34 @@ impl Events {
 
     /// Looks for events whose action or whose stack matches: once, so that going from one to the next is quick.
     pub(crate) fn search(&mut self, subject: Subject<'_>, pattern: &Pattern) -> usize {
-        let (snapshot, events) = (subject.snapshot(), subject.events());
-        let stacks: Vec<bool> = snapshot
-            .stacks
-            .ids()
-            .map(|stack| snapshot.frames(stack).any(|frame| matches_frame(pattern, snapshot, frame)))
-            .collect();
-        let actions = Did::ALL.map(|action| pattern.is_match(action.name()));
+        let (events, matching) = (subject.events(), Matching::new(subject, pattern));
         let is_match = |row: &u32| {
             let event = events.get(*row as usize);
-            actions.get(event.action as usize).copied().unwrap_or(false)
-                || stacks.get(event.stack.index()).copied().unwrap_or(false)
+            matching.has(event.action, event.stack)
         };
         let found: Vec<u32> = (0..events.len() as u32).filter(is_match).collect();
         let len = found.len();
         self.found = Some(found);
+        self.would_find = None;
         len
+    }
+
+    /// Counts what a search would find, while it is typed.
+    pub(crate) fn count(&mut self, subject: Subject<'_>, pattern: Option<&Pattern>) {
+        let Some(pattern) = pattern else {
+            self.would_find = None;
+            return;
+        };
+        if self.kinds.is_empty() {
+            let mut kinds: HashMap<(Did, StackId), usize> = HashMap::new();
+            for event in subject.events().iter() {
+                *kinds.entry((event.action, event.stack)).or_default() += 1;
+            }
+            self.kinds = kinds.into_iter().map(|((action, stack), count)| (action, stack, count)).collect();
+        }
+        let matching = Matching::new(subject, pattern);
+        let kinds = self.kinds.iter().filter(|(action, stack, _)| matching.has(*action, *stack));
+        self.would_find = Some(kinds.map(|(.., count)| count).sum());
     }
 
     /// Goes to the next event that was found, around the end.
@@ -138,8 +178,8 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let all = plural(events.len(), "event");
         words = format!("{} of {all} pass {}", count(view.len()), printable(&pane.scope.filter.text));
     }
-    if let Some(found) = &view.found {
-        words = format!("{words} · {} found", count(found.len()));
+    if let Some(found) = view.would_find.or(view.found.as_ref().map(Vec::len)) {
+        words = format!("{words} · {} found", count(found));
     }
     put(buffer, area, area.x, area.y, &words, text);
     // What there is less room for is written shorter, and the least important is left out.

@@ -2,9 +2,10 @@
 
 use egui::{Align2, Painter, Rect, Stroke, pos2};
 use vramscope_analysis::pictures::Axis;
+use vramscope_format::ticks::{Tick, byte_ticks, event_ticks, time_ticks};
 
 use crate::theme::{self, Palette};
-use crate::view::{View, byte_ticks, event_ticks, time_ticks};
+use crate::view::View;
 
 /// Points between two ticks, at the least.
 const APART_X: f32 = 110.0;
@@ -52,6 +53,6 @@ fn places(view: &View, rect: Rect) -> Vec<(f32, String)> {
         Axis::Events => event_ticks(view.x, most),
         Axis::Time => time_ticks(view.x, most),
     };
-    let place = |tick: crate::view::Tick| (view.screen_x(rect, tick.at).round() + 0.5, tick.text);
+    let place = |tick: Tick| (view.screen_x(rect, tick.at).round() + 0.5, tick.text);
     ticks.into_iter().map(place).filter(|(x, _)| *x >= rect.left() && *x <= rect.right()).collect()
 }

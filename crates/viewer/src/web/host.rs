@@ -157,6 +157,11 @@ impl Host for PageHost {
                 lane.queue.push((slot, half), part);
             }
         }
+        // A server stops working on what was asked for the same place before; a worker cannot be interrupted.
+        if self.server {
+            let stale = self.out.iter().filter(|(_, out)| out.place.0 == slot && out.asked != request);
+            stale.for_each(|(ticket, _)| super::abort(*ticket));
+        }
         self.asked.insert(slot, request);
         self.send();
     }

@@ -21,6 +21,7 @@ use crate::{App, Slot};
 #[wasm_bindgen(js_namespace = vramscope)]
 extern "C" {
     fn ask(lane: u32, ticket: u32, request: &[u8]);
+    fn abort(ticket: u32);
     fn pick(folder: bool);
     fn open_demo(name: &str, bytes: &[u8]);
     fn cancel();
