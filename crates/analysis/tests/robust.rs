@@ -79,7 +79,8 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// Damages each file `count` times. Most must still give something, or the damage is too coarse to test much.
+/// Damages each file `cases` times; `cargo xtask mutants` goes on from there. Most must still give something, or the
+/// damage is too coarse to test much.
 fn check_damaged(files: impl IntoIterator<Item = (String, Vec<u8>)>, cases: u64, mut rng: Rng) {
     let mut intact = 0;
     for (name, bytes) in files {
@@ -88,7 +89,7 @@ fn check_damaged(files: impl IntoIterator<Item = (String, Vec<u8>)>, cases: u64,
             intact += usize::from(check(&format!("{name} case {case}"), &damaged, case));
         }
     }
-    assert!(intact > 5000, "only {intact} damaged files gave something");
+    assert!(intact > 1000, "only {intact} damaged files gave something");
 }
 
 #[test]
@@ -97,7 +98,7 @@ fn damaged_recordings() {
     for (name, bytes) in seeds() {
         assert!(check(&name, &bytes, 1), "{name} itself is a snapshot");
     }
-    check_damaged(seeds(), 2000, Rng::new(20_261_115));
+    check_damaged(seeds(), 500, Rng::new(20_261_115));
 }
 
 /// Traces, tables and databases of profilers, which have readers of their own.
@@ -115,7 +116,7 @@ fn damaged_profiles() {
         "small_pages.db",
     ];
     let files = names.map(|name| (name.to_owned(), std::fs::read(folder.join(name)).unwrap()));
-    check_damaged(files, 2500, Rng::new(8));
+    check_damaged(files, 700, Rng::new(8));
 }
 
 /// Files that are small and ask for much.

@@ -64,6 +64,16 @@ fn at_as_json_is_the_contract() {
 }
 
 #[test]
+fn the_demo_can_be_written_to_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("demo.pickle.xz");
+    let path = path.to_str().unwrap();
+    assert_eq!(vramscope(&["demo", "-o", path]).status.code(), Some(0));
+    assert_eq!(fs::read(path).unwrap(), fs::read(recordings().join("oom.pickle.xz")).unwrap());
+    assert!(failure(&["demo", "-o", path]).contains("already exists; pass --force to overwrite"));
+}
+
+#[test]
 fn text_is_for_people() {
     let output = vramscope(&["demo"]);
     assert_eq!(output.status.code(), Some(0));

@@ -463,6 +463,8 @@ pub(crate) enum FlameFormat {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
+    pub(crate) file: FileArgs,
+    #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
