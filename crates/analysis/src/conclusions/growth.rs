@@ -204,7 +204,7 @@ const PIECES: u32 = 4096;
 const SWINGS: [f64; 4] = [0.25, 0.1, 0.04, 0.02];
 
 /// The moments at which requested memory was lowest between two rises.
-fn troughs(replay: &Replay) -> Vec<Moment> {
+pub(crate) fn troughs(replay: &Replay) -> Vec<Moment> {
     let end = replay.end().0;
     let width = end.div_ceil(PIECES).max(1);
     let piece = |first: u32| (Moment(first), Moment(first.saturating_add(width).min(end)));

@@ -3,4 +3,8 @@
 pub mod categories;
 pub(crate) mod growth;
 pub(crate) mod insight;
+pub(crate) mod known;
+pub(crate) mod passes;
 pub(crate) mod ranks;
+pub(crate) mod stacks;
+pub(crate) mod steps;

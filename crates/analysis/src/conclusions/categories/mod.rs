@@ -18,18 +18,17 @@
 //! counters at every moment.
 
 mod rules;
-mod stacks;
 
 use hashbrown::HashSet;
 use vramscope_snapshot::{EventTable, Pool, Snapshot, StrId};
 
+use crate::conclusions::stacks::{Role, Stacks};
 use crate::questions::pools::Pools;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::state::State;
 use crate::replay::walk::Effect;
 pub use rules::{Rules, RulesError};
-use stacks::Role;
 
 /// What dies within so many events is temporary: half a dozen operations.
 pub const TEMPORARY_EVENTS: u32 = 20;
@@ -142,7 +141,7 @@ fn lifetime(allocation: &Allocation) -> u64 {
 
 /// What the stacks and lifetimes say.
 struct Defaults {
-    roles: Vec<Role>,
+    stacks: Stacks,
     /// The moments after which a backward pass was over, and those at which another pass then began.
     backward_ends: Vec<Moment>,
     /// The moments at which a forward or backward pass allocated after an optimizer had.
@@ -152,7 +151,7 @@ struct Defaults {
 impl Defaults {
     fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
         let mut defaults =
-            Self { roles: stacks::roles(snapshot), backward_ends: Vec::new(), passes: Vec::new() };
+            Self { stacks: Stacks::new(snapshot, replay), backward_ends: Vec::new(), passes: Vec::new() };
         // Only the changes from one part of a step to the next matter, so that is all that is kept.
         let mut last = (Role::Unknown, Moment::START);
         for (_, allocation) in replay.allocations().iter() {
@@ -177,7 +176,7 @@ impl Defaults {
     }
 
     fn role(&self, allocation: &Allocation) -> Role {
-        self.roles.get(allocation.stack.index()).copied().unwrap_or_default()
+        self.stacks.role_of(allocation)
     }
 
     /// The workspaces that are known so far are kept by size and part of the program: each part has one.
