@@ -87,7 +87,7 @@ impl Passes {
         if !has_backward && !stacks.tell_parts() && list.iter().any(|pass| pass.part == Part::Optimizer) {
             list = split_at_peaks(replay, &list);
         }
-        if !has_backward && stacks.tell_parts() {
+        if stacks.tell_parts() {
             list = split_at_restarts(events, stacks, &list);
         }
         if list.is_empty() {
@@ -124,6 +124,11 @@ impl Passes {
         self.list.get(begun.checked_sub(1)?).copied()
     }
 
+    /// The pass that the event before a moment belongs to.
+    pub fn inside(&self, at: Moment) -> Option<Pass> {
+        self.at(at).filter(|pass| at <= pass.to)
+    }
+
     /// The first pass of a part that begins at a moment or later.
     pub fn next(&self, part: Part, at: Moment) -> Option<Pass> {
         let passes = self.of(part);
@@ -147,6 +152,8 @@ fn from_events(events: &EventTable, stacks: &Stacks, marks: &[Pass]) -> Vec<Pass
     let mut open: Vec<(usize, &Pass)> = Vec::new();
     // Which mark the last pass was found by.
     let mut last_mark = None;
+    // Where a run of frees of one part begins: a backward pass lets go of the logits before it allocates.
+    let mut frees: Option<(Part, Moment)> = None;
     for (row, (&action, &stack)) in events.actions().iter().zip(events.stacks()).enumerate() {
         let before = Moment(row as u32);
         while let Some(mark) = marks.next_if(|(_, mark)| mark.from <= before) {
@@ -160,11 +167,16 @@ fn from_events(events: &EventTable, stacks: &Stacks, marks: &[Pass]) -> Vec<Pass
         match list.last_mut() {
             Some(last) if last.part == part && (mark.is_none() || mark == last_mark) => last.to = to,
             _ if action == Action::Alloc => {
-                list.push(Pass { part, from: before, to });
+                let from = frees.filter(|(freed, _)| *freed == part).map_or(before, |(_, from)| from);
+                list.push(Pass { part, from, to });
                 last_mark = mark;
             }
-            _ => {}
+            _ => {
+                frees = frees.filter(|(freed, _)| *freed == part).or(Some((part, before)));
+                continue;
+            }
         }
+        frees = None;
     }
     list
 }
@@ -256,13 +268,24 @@ fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec
             split.push(*pass);
             continue;
         };
-        let mut from = pass.from;
-        let starts = keys(pass).filter(|(_, key)| *key == anchor).skip(1);
-        for (row, _) in starts {
-            split.push(Pass { from, to: Moment(row as u32), ..*pass });
-            from = Moment(row as u32);
+        // Each ends with its last event of the forward pass: what the program does between two is in neither.
+        let mut piece = Pass { to: pass.from, ..*pass };
+        let mut has_begun = false;
+        for row in pass.from.0 as usize..pass.to.0 as usize {
+            let (action, stack) = (events.actions()[row], events.stacks()[row]);
+            if stacks.part(stack) != Some(Part::Forward) {
+                continue;
+            }
+            if action == Action::Alloc && stacks.within_pass(stack) == anchor {
+                if has_begun {
+                    split.push(piece);
+                    piece.from = Moment(row as u32);
+                }
+                has_begun = true;
+            }
+            piece.to = Moment(row as u32 + 1);
         }
-        split.push(Pass { from, ..*pass });
+        split.push(Pass { to: pass.to, ..piece });
     }
     split
 }

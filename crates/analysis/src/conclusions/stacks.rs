@@ -18,6 +18,8 @@ pub(crate) enum Role {
     Unknown,
     /// A stack that says nothing.
     Other,
+    /// The same, of C++ frames only.
+    Native,
     /// A library's own buffer.
     Workspace,
     /// Where a model is made, moved or loaded.
@@ -73,6 +75,11 @@ impl Stacks {
                 StackId::EMPTY => (Role::Unknown, None),
                 _ if is_buckets => (Role::Buckets, Some(Part::Forward)),
                 _ => (role_of(&roles), part_of(&roles)),
+            };
+            let is_native = |&id: &FrameId| is_native(snapshot, snapshot.stacks.frame(id));
+            let role = match role {
+                Role::Other if frames.iter().all(is_native) => Role::Native,
+                role => role,
             };
             stacks.roles.push(role);
             stacks.parts.push(part);
@@ -138,6 +145,12 @@ fn part_of(frames: &[Role]) -> Option<Part> {
         Role::Forward if !frames.contains(&Role::Backward) => Some(Part::Forward),
         _ => Some(Part::Backward),
     }
+}
+
+/// Whether a frame is of C or C++.
+fn is_native(snapshot: &Snapshot, frame: Frame) -> bool {
+    let file = snapshot.text(frame.file);
+    !file.ends_with(".py") && !file.starts_with('<')
 }
 
 fn of_frame(snapshot: &Snapshot, frame: Frame) -> Role {

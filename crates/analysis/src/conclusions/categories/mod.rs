@@ -1,40 +1,45 @@
 //! What memory is for: parameters, gradients, optimizer state, activations, KV cache, temporaries.
 //!
-//! A snapshot does not say, but stacks and lifetimes do. The defaults:
-//! - *temporary*: dies within [`TEMPORARY_EVENTS`] events; or is made by an optimizer and gone before the next
-//!   forward or backward pass; or is made in a backward pass and gone when it ends.
-//! - *parameters*: made where a model is built, moved or loaded (`__init__`, `_apply`, `load_state_dict`, …).
-//! - *gradients*: made in a backward pass, and still there some events after its end; and DDP's buckets.
-//! - *optimizer state*: made in an optimizer, and still there in the next pass.
-//! - *activations*: made in a forward pass, or by one that a backward pass runs again.
-//! - *KV cache*: made by functions or files that are named so.
+//! A snapshot does not say, but the run shows it: who allocates a block, in which pass, and which passes it outlives
+//! ([`lives`]); what blocks that are older than the recording must be ([`old`]). Every answer carries how it is known.
+//! - *parameters*: made where a model is built, moved or loaded; and what stays through a run that began late.
+//! - *gradients*: made in a backward pass, and still there when it ends; and DDP's buckets.
+//! - *optimizer state*: made in an optimizer, and still there when its step ends.
+//! - *activations*: made in a forward pass and kept for the backward pass; made by one that a backward pass runs again;
+//!   or what a run of inference works with.
+//! - *KV cache*: made by functions or files that are named so, and outlives its forward pass.
+//! - *temporary*: gone when the pass ends that made it, or within [`TEMPORARY_EVENTS`] events.
 //! - *workspaces*: buffers of libraries: cuBLAS', which the first matrix product makes and nobody frees, and
 //!   those of autotuning.
 //! - *other*: whatever else has a stack.
-//! - *unknown*: no stack was recorded.
+//! - *unknown*: the file cannot tell.
 //!
 //! What the profiler said of an allocation (`category` of an event) comes before these, and a user's
 //! [`Rules`] before everything. Every allocation is in exactly one category, so the categories add up to the
 //! counters at every moment.
 
+mod layout;
+mod lives;
+mod old;
 mod rules;
 
 use hashbrown::HashSet;
 use vramscope_snapshot::{EventTable, Pool, Snapshot, StrId};
 
-use crate::conclusions::stacks::{Role, Stacks};
+use crate::conclusions::known::KnownBy;
+use crate::conclusions::passes::Passes;
+use crate::conclusions::stacks::Stacks;
 use crate::questions::pools::Pools;
+use crate::questions::spans::spans;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::state::State;
 use crate::replay::walk::Effect;
+use lives::Lives;
 pub use rules::{Rules, RulesError};
 
 /// What dies within so many events is temporary: half a dozen operations.
 pub const TEMPORARY_EVENTS: u32 = 20;
-
-/// Bytes that PyTorch asks for as cuBLAS' workspace: on Hopper and later, and before.
-const CUBLAS_WORKSPACES: [u64; 2] = [33_554_432, 8_519_680];
 
 /// The categories that the defaults know, in the order in which they are listed.
 pub const DEFAULT_CATEGORIES: [&str; 9] = [
@@ -64,6 +69,7 @@ const UNKNOWN: u8 = 8;
 pub struct Categories {
     names: Vec<String>,
     of: Vec<u8>,
+    known_by: Vec<KnownBy>,
 }
 
 /// What a category has at a moment.
@@ -121,14 +127,31 @@ pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categori
         (0..numbers.len()).find(fits).map(|row| numbers[row])
     };
     let profiler = Profiler::new(snapshot, replay);
-    let defaults = Defaults::new(snapshot, replay);
+    let (mut of, mut known_by) = by_lives(snapshot, replay);
+    for (index, allocation) in replay.allocations().iter() {
+        let recorded = by_user(index, &allocation).or_else(|| profiler.category(&allocation));
+        if let Some(category) = recorded {
+            of[index.index()] = category;
+            known_by[index.index()] = KnownBy::Recorded;
+        }
+    }
+    Categories { names, of, known_by }
+}
+
+/// What the run shows of every allocation.
+fn by_lives(snapshot: &Snapshot, replay: &Replay) -> (Vec<u8>, Vec<KnownBy>) {
+    let spans = spans(snapshot, replay.device());
+    let stacks = Stacks::new(snapshot, replay);
+    let passes = Passes::new(snapshot, replay, &stacks, &spans);
+    let lives = Lives::new(snapshot, replay, &stacks, &passes);
     let mut workspaces = HashSet::new();
-    let mut category = |(index, allocation): (AllocIdx, Allocation)| {
-        let by_default = defaults.category(&allocation, &mut workspaces);
-        by_user(index, &allocation).or_else(|| profiler.category(&allocation)).unwrap_or(by_default)
-    };
-    let of = replay.allocations().iter().map(&mut category).collect();
-    Categories { names, of }
+    let judged = replay.allocations().iter().map(|(_, allocation)| lives.judge(&allocation, &mut workspaces));
+    let (mut of, mut known_by): (Vec<u8>, Vec<KnownBy>) = judged.unzip();
+    for (index, (category, known)) in old::judge(snapshot, &lives, &of) {
+        of[index.index()] = category;
+        known_by[index.index()] = known;
+    }
+    (of, known_by)
 }
 
 /// Events that an allocation lived; more than any number if it is live at the end.
@@ -136,80 +159,6 @@ fn lifetime(allocation: &Allocation) -> u64 {
     match allocation.closed {
         Moment::NEVER => u64::MAX,
         closed => closed.0.saturating_sub(allocation.opened.0).into(),
-    }
-}
-
-/// What the stacks and lifetimes say.
-struct Defaults {
-    stacks: Stacks,
-    /// The moments after which a backward pass was over, and those at which another pass then began.
-    backward_ends: Vec<Moment>,
-    /// The moments at which a forward or backward pass allocated after an optimizer had.
-    passes: Vec<Moment>,
-}
-
-impl Defaults {
-    fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
-        let mut defaults =
-            Self { stacks: Stacks::new(snapshot, replay), backward_ends: Vec::new(), passes: Vec::new() };
-        // Only the changes from one part of a step to the next matter, so that is all that is kept.
-        let mut last = (Role::Unknown, Moment::START);
-        for (_, allocation) in replay.allocations().iter() {
-            let role = defaults.role(&allocation);
-            if allocation.opened == Moment::START
-                || !matches!(role, Role::Forward | Role::Backward | Role::Optimizer)
-            {
-                continue;
-            }
-            if last.0 == Role::Backward && role != Role::Backward {
-                defaults.backward_ends.push(last.1);
-            }
-            if last.0 == Role::Optimizer && role != Role::Optimizer {
-                defaults.passes.push(allocation.opened);
-            }
-            last = (role, allocation.opened);
-        }
-        if last.0 == Role::Backward {
-            defaults.backward_ends.push(last.1);
-        }
-        defaults
-    }
-
-    fn role(&self, allocation: &Allocation) -> Role {
-        self.stacks.role_of(allocation)
-    }
-
-    /// The workspaces that are known so far are kept by size and part of the program: each part has one.
-    fn category(&self, allocation: &Allocation, workspaces: &mut HashSet<(u64, bool)>) -> u8 {
-        let role = self.role(allocation);
-        let Allocation { opened, closed, requested, .. } = *allocation;
-        let is_pass = matches!(role, Role::Forward | Role::Backward | Role::Recompute);
-        if is_pass
-            && closed == Moment::NEVER
-            && CUBLAS_WORKSPACES.contains(&requested)
-            && workspaces.insert((requested, role == Role::Backward))
-        {
-            return WORKSPACES;
-        }
-        let after = |moments: &[Moment]| moments.get(moments.partition_point(|&at| at < opened)).copied();
-        let survives = match role {
-            Role::Backward => {
-                after(&self.backward_ends).is_none_or(|end| closed.0.saturating_sub(TEMPORARY_EVENTS) > end.0)
-            }
-            Role::Optimizer => after(&self.passes).map_or(closed == Moment::NEVER, |next| closed > next),
-            _ => opened == Moment::START || lifetime(allocation) > TEMPORARY_EVENTS.into(),
-        };
-        match role {
-            _ if !survives => TEMPORARY,
-            Role::Unknown => UNKNOWN,
-            Role::Other => OTHER,
-            Role::Workspace => WORKSPACES,
-            Role::Parameters => PARAMETERS,
-            Role::Forward | Role::Recompute => ACTIVATIONS,
-            Role::Backward | Role::Buckets => GRADIENTS,
-            Role::Optimizer => OPTIMIZER,
-            Role::Cache => CACHE,
-        }
     }
 }
 
@@ -250,6 +199,11 @@ impl Categories {
     /// Which of [`Categories::names`] an allocation is in.
     pub fn of(&self, allocation: AllocIdx) -> usize {
         self.of.get(allocation.index()).copied().unwrap_or(UNKNOWN).into()
+    }
+
+    /// How that is known.
+    pub fn known_by(&self, allocation: AllocIdx) -> KnownBy {
+        self.known_by.get(allocation.index()).copied().unwrap_or_default()
     }
 
     /// What each category has in a state, in the order of [`Categories::names`]. `keep` says which allocations
