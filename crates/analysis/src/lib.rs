@@ -20,9 +20,12 @@ mod replay;
 pub mod tables;
 
 pub use conclusions::categories;
+pub use conclusions::each::{Conclusion, Conclusions};
 pub use conclusions::growth::{Growth, growth};
 pub use conclusions::insight::{Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, insights};
 pub use conclusions::known::KnownBy;
+pub use conclusions::module_tree::{Held, ModuleNode, ModulesBy, module_tree};
+pub use conclusions::modules::Modules;
 pub use conclusions::passes::{Part, Pass, Passes};
 pub use conclusions::ranks::{
     LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median,

@@ -5,14 +5,14 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::{Replay, moment_at_time};
 use vramscope_snapshot::DeviceId;
 
-use common::recording_at;
+use common::{recording_at, unpack};
 
 /// Bytes judged, right and definitely wrong, and what was called what.
 #[derive(Default)]
@@ -35,8 +35,10 @@ fn category(role: &str) -> Option<&'static str> {
 }
 
 fn score(case: &Path) -> Score {
-    let roles: Value = serde_json::from_slice(&std::fs::read(case).unwrap()).unwrap();
-    let base = case.to_str().unwrap().trim_end_matches(".roles.json").to_owned();
+    let (base, ending) = case.to_str().unwrap().split_once(".roles.json").unwrap();
+    let bytes = std::fs::read(case).unwrap();
+    let text = if ending == ".xz" { unpack(&bytes) } else { bytes };
+    let roles: Value = serde_json::from_slice(&text).unwrap();
     let packed = format!("{base}.pickle.xz");
     let path = if Path::new(&packed).exists() { packed } else { format!("{base}.pickle") };
     let snapshot = recording_at(Path::new(&path));
@@ -85,31 +87,42 @@ fn score(case: &Path) -> Score {
     score
 }
 
-/// With `VRAMSCOPE_ROLES=folder:folder`, prints the shares of every case in them.
+/// The cases of a folder, by name.
+fn cases(folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut cases: Vec<_> = files.filter(|path| path.to_str().unwrap().contains(".roles.json")).collect();
+    cases.sort();
+    cases
+}
+
+/// Every model: with amp, batch norm, checkpointing, accumulation, factored state, adapters, shards, experts; recordings
+/// that began late; a state without a trace. At most one byte in twenty may be left open, and 1.5 % wrong.
+#[test]
+fn categories_are_what_pytorch_knew() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/roles");
+    let cases = cases(&folder);
+    assert!(!cases.is_empty());
+    for case in cases {
+        let name = case.file_name().unwrap().to_str().unwrap();
+        let Score { total, right, wrong, called } = score(&case);
+        // FSDP2 swaps the parameters of its root for whole ones while it is in use: the marks name only those.
+        let shards =
+            if name.starts_with("fsdp2") { called[&("no role".into(), "parameters".into())] } else { 0 };
+        assert!(right + shards >= total - total / 20, "{name}: {right} of {total}: {called:?}");
+        assert!(wrong - shards <= total * 15 / 1000, "{name}: {wrong} of {total}: {called:?}");
+    }
+}
+
+/// With `VRAMSCOPE_ROLES=folder:folder`, prints the shares of the cases in them.
 #[test]
 fn shares_of_other_folders() {
     let folders = std::env::var("VRAMSCOPE_ROLES").unwrap_or_default();
-    let mut all = Score::default();
     for folder in folders.split(':').filter(|folder| !folder.is_empty()) {
-        let mut cases: Vec<_> =
-            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        cases.retain(|path| path.to_str().unwrap().ends_with(".roles.json"));
-        cases.sort();
-        for case in cases {
-            let score = score(&case);
-            let share = |bytes: u64| 100.0 * bytes as f64 / score.total.max(1) as f64;
-            let mut worst: Vec<_> = score.called.iter().collect();
-            worst.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
+        for case in cases(Path::new(folder)) {
+            let Score { total, right, wrong, called } = score(&case);
+            let share = |bytes: u64| 100.0 * bytes as f64 / total.max(1) as f64;
             let name = case.file_name().unwrap().to_str().unwrap();
-            println!("{name:32} {:5.1} right {:5.1} wrong", share(score.right), share(score.wrong));
-            for ((truth, called), bytes) in worst.iter().take(3) {
-                println!("      {truth} called {called}: {:.2} MB", **bytes as f64 / 1e6);
-            }
-            all.total += score.total;
-            all.right += score.right;
-            all.wrong += score.wrong;
+            println!("{name:32} {:5.1} right {:5.1} wrong  {called:?}", share(right), share(wrong));
         }
     }
-    let share = |bytes: u64| 100.0 * bytes as f64 / all.total.max(1) as f64;
-    println!("all: {:.2} right, {:.2} wrong", share(all.right), share(all.wrong));
 }

@@ -10,12 +10,12 @@ use vramscope_analysis::tables::{
     ALLOCATIONS, ANNOTATIONS, EVENTS, FRAMES, Record, Rows, SEGMENTS, TABLES, TOTALS, frame, markdown,
     schema, total,
 };
-use vramscope_analysis::{Moment, Replay, Sum, spans};
+use vramscope_analysis::{Conclusions, Moment, Replay, Sum, spans};
 use vramscope_format::table::{Column, Value};
 use vramscope_snapshot::{EventIdx, FrameId};
 
 fn check<const N: usize>(columns: &[Column; N], row: [Value<'_>; N]) {
-    for (column, value) in columns.iter().zip(&row) {
+    for (column, value) in columns.iter().zip(row) {
         assert!(
             value.fits(column),
             "{value:?} does not fit `{}`: {:?}, {:?}",
@@ -40,9 +40,10 @@ fn every_value_of_every_recording_fits_its_column() {
         for device in snapshot.devices() {
             let replay = Replay::new(&snapshot, device);
             let pools = Pools::all(&snapshot, &replay);
+            let conclusions = Conclusions::new(&snapshot, &replay);
             let rows = Rows::new(&snapshot, &replay, &pools);
             for (index, _) in replay.allocations().iter() {
-                check(&ALLOCATIONS, rows.allocation(index));
+                check(&ALLOCATIONS, rows.allocation(index, &conclusions));
             }
             for row in 0..snapshot.events(device).len() {
                 let event = EventIdx::from_index(row);

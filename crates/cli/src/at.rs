@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde::{Serialize, Serializer};
 use vramscope_analysis::query::MomentSpec;
 use vramscope_analysis::shapes::{Clues, Dims, SHOWN, Shapes};
-use vramscope_analysis::{Allocation, Gap, Replay, State, gap};
+use vramscope_analysis::{AllocIdx, Allocation, Conclusion, Conclusions, Gap, KnownBy, Replay, State, gap};
 use vramscope_snapshot::{EventTable, Snapshot, StackId};
 
 use crate::args::AtArgs;
@@ -79,11 +79,15 @@ struct At<'a> {
 
 struct LiveList<'a> {
     report: &'a Report<'a>,
-    allocations: Vec<Allocation>,
+    allocations: Vec<(AllocIdx, Allocation)>,
+    conclusions: Conclusions,
 }
 
 fn one_by_one<S: Serializer>(list: &LiveList<'_>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(list.allocations.iter().map(|allocation| list.report.live(allocation)))
+    let live = |(index, allocation): &(AllocIdx, Allocation)| {
+        list.report.live(allocation, list.conclusions.of(list.report.snapshot, list.report.replay, *index))
+    };
+    serializer.collect_seq(list.allocations.iter().map(live))
 }
 
 #[derive(Serialize)]
@@ -95,21 +99,27 @@ struct Live<'a> {
     awaiting_free: bool,
     stream: u64,
     pool: Option<(i64, i64)>,
+    /// What it is for, and how that is known.
+    category: &'a str,
+    known_by: KnownBy,
+    /// The annotation that it was made in, else the part of a step.
+    phase: Option<&'a str>,
+    module: Option<&'a str>,
+    step: Option<u64>,
     stack: StackJson<'a>,
 }
 
 impl Report<'_> {
     /// Live allocations that pass the filters, by address.
-    fn kept(&self) -> Vec<Allocation> {
+    fn kept(&self) -> Vec<(AllocIdx, Allocation)> {
         let live = self.state.live.iter().map(|&index| (index, self.replay.allocation(index)));
-        let kept = live.filter(|(index, allocation)| self.subject.keeps(*index, allocation));
-        kept.map(|(_, allocation)| allocation).collect()
+        live.filter(|(index, allocation)| self.subject.keeps(*index, allocation)).collect()
     }
 
     /// Live allocations, largest first.
-    fn largest(&self, limit: usize) -> Vec<Allocation> {
-        let mut live: Vec<_> = self.kept();
-        live.sort_by_key(|allocation| (Reverse(allocation.requested), allocation.addr));
+    fn largest(&self, limit: usize) -> Vec<(AllocIdx, Allocation)> {
+        let mut live = self.kept();
+        live.sort_by_key(|(_, allocation)| (Reverse(allocation.requested), allocation.addr));
         live.truncate(limit);
         live
     }
@@ -132,7 +142,11 @@ impl Report<'_> {
             gap: self.gap(),
             verdict: self.replay.verdict().status.name(),
             estimated_bytes: self.replay.verdict().estimated_bytes,
-            live: LiveList { report: self, allocations: self.largest(limit) },
+            live: LiveList {
+                report: self,
+                allocations: self.largest(limit),
+                conclusions: Conclusions::new(self.snapshot, self.replay),
+            },
         }
     }
 
@@ -148,7 +162,7 @@ impl Report<'_> {
         self.snapshot.has.addresses.then(|| self.state.largest_hole())
     }
 
-    fn live(&self, allocation: &Allocation) -> Live<'_> {
+    fn live<'a>(&'a self, allocation: &Allocation, concluded: Conclusion<'a>) -> Live<'a> {
         Live {
             addr: allocation.addr,
             requested: allocation.requested,
@@ -157,6 +171,11 @@ impl Report<'_> {
             awaiting_free: allocation.released <= self.state.at,
             stream: self.snapshot.stream(allocation.stream),
             pool: self.snapshot.pool(self.state.pool_of(allocation.addr, allocation.pool)),
+            category: concluded.category,
+            known_by: concluded.known_by,
+            phase: concluded.phase,
+            module: concluded.module,
+            step: concluded.step,
             stack: StackJson(self.snapshot, allocation.stack),
         }
     }
@@ -242,10 +261,10 @@ impl Report<'_> {
     }
 
     /// Live allocations of the same size and stack as one row, most bytes first.
-    fn groups(&self, kept: &[Allocation]) -> Vec<Group> {
+    fn groups(&self, kept: &[(AllocIdx, Allocation)]) -> Vec<Group> {
         let mut numbers: HashMap<(u64, StackId, bool), usize> = HashMap::new();
         let mut groups: Vec<Group> = Vec::new();
-        for allocation in kept {
+        for (_, allocation) in kept {
             let is_awaiting = allocation.released <= self.state.at;
             let number =
                 *numbers.entry((allocation.requested, allocation.stack, is_awaiting)).or_insert_with(|| {

@@ -17,8 +17,8 @@ use crate::text;
 
 /// What memory is for: parameters, gradients, optimizer state, activations, KV cache, temporaries
 ///
-/// Guessed from stacks and lifetimes, and from your own rules where there are any. Bytes are requested bytes;
-/// the categories add up to all of them.
+/// Concluded from the passes of the run and from what each block outlives, and from your own rules where there are any;
+/// each with how it is known. Bytes are requested bytes; the categories add up to all of them.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Rules are TOML; the first whose conditions all hold decides, and the defaults come last:
@@ -80,7 +80,7 @@ fn print(
 ) -> std::io::Result<()> {
     subject.print_moment(state.at, out)?;
     writeln!(out)?;
-    let columns = text::columns().saturating_sub(74).clamp(8, 60);
+    let columns = text::columns().saturating_sub(84).clamp(8, 60);
     let series = categories.series(subject.replay(), columns);
     let highest = series.bytes.iter().flatten().copied().max().unwrap_or(0);
     let all = totals.iter().fold(0_u64, |sum, total| sum.saturating_add(total.requested));
@@ -89,6 +89,7 @@ fn print(
         .column("share")
         .column("peak")
         .optional("allocations", 2)
+        .left("known", 1)
         .left("over time", 1);
     let mut order: Vec<usize> = (0..totals.len()).collect();
     order.sort_by_key(|&row| (std::cmp::Reverse(totals[row].requested), row));
@@ -102,12 +103,14 @@ fn print(
             text::share(totals[row].requested, all),
             text::bytes(series.most[row]),
             text::count(totals[row].count),
+            totals[row].how(),
             series.bytes[row].iter().map(|&bytes| text::bar(bytes, highest)).collect(),
         ];
         table.row(cells, text::printable(&categories.names()[row]));
     }
     let count = totals.iter().map(|total| total.count).sum::<u64>();
-    table.row([text::size(all), String::new(), String::new(), text::count(count), String::new()], "all");
+    let nothing = String::new;
+    table.row([text::size(all), nothing(), nothing(), text::count(count), nothing(), nothing()], "all");
     table.print(out)
 }
 
@@ -129,6 +132,22 @@ struct CategoryJson<'a> {
     active: u64,
     count: u64,
     peak: i64,
+    /// Of `requested`, what is known in each way.
+    known_by: KnownJson,
+}
+
+#[derive(Serialize)]
+struct KnownJson {
+    recorded: u64,
+    certain: u64,
+    likely: u64,
+    unknown: u64,
+}
+
+impl From<[u64; 4]> for KnownJson {
+    fn from([recorded, certain, likely, unknown]: [u64; 4]) -> Self {
+        Self { recorded, certain, likely, unknown }
+    }
 }
 
 #[derive(Serialize)]
@@ -152,6 +171,7 @@ impl<'a> Report<'a> {
             requested: total.requested,
             active: total.active,
             count: total.count,
+            known_by: total.known_by.into(),
         };
         let events = series.at.iter().map(|at| at.event().map(|event| event.0)).collect();
         Self {

@@ -11,7 +11,10 @@ use crate::args::Args;
 /// What verbs are for, and which they are.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Look", &["summary", "tui", "view", "at", "top", "tree", "events", "segments", "overlap"]),
-    ("Explain", &["insights", "categories", "phases", "fragmentation", "pools", "shapes", "doctor"]),
+    (
+        "Explain",
+        &["insights", "categories", "modules", "phases", "fragmentation", "pools", "shapes", "doctor"],
+    ),
     ("Compare", &["diff", "ranks"]),
     ("Simulate", &["whatif", "tune"]),
     ("Share", &["report", "serve", "export"]),

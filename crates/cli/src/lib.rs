@@ -14,6 +14,7 @@ mod flame;
 mod fragmentation;
 mod help;
 mod insights;
+mod modules;
 mod output;
 mod overlap;
 mod phases;
@@ -101,6 +102,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Overlap(overlap) => overlap::run(overlap, out),
         Command::Pools(pools) => pools::run(pools, out),
         Command::Categories(categories) => categories::run(categories, out),
+        Command::Modules(modules) => modules::run(modules, out),
         Command::Shapes(shapes) => shapes::run(shapes, out),
         Command::Export(export) => export::run(export, out),
         Command::View(view) => view::run(view, out),

@@ -55,6 +55,9 @@ fn every_verb_keeps_to_its_schema() {
         check("segments", &["segments", &name, "--limit", "10"]);
         check("pools", &["pools", &name]);
         check("categories", &["categories", &name, "--series", "20"]);
+        for by in ["module", "class", "function"] {
+            check("modules", &["modules", &name, "--by", by]);
+        }
         check("doctor", &["doctor", &name]);
         check("phases", &["phases", &name]);
         check("fragmentation", &["fragmentation", &name]);

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use hashbrown::HashMap;
-use vramscope_analysis::categories::{Categories, Rules, classify};
+use vramscope_analysis::categories::Categories;
 use vramscope_analysis::pictures::{Clock, Lane, Pile, lanes};
 use vramscope_analysis::pools::{Pools, has_private, known_pool};
 use vramscope_analysis::tables::Rows;
 use vramscope_analysis::{
-    AllocIdx, Counter, Line, Moment, Replay, Span, Sum, Times, is_internal, open_spans, operator, query,
-    spans,
+    AllocIdx, Conclusions, Counter, Line, Moment, Replay, Span, Sum, Times, is_internal, open_spans,
+    operator, query, spans,
 };
 use vramscope_snapshot::{EventTable, PoolId, Snapshot, StackId};
 
@@ -123,7 +123,7 @@ pub(crate) struct Device {
     piles: [OnceLock<Pile>; 6],
     pools: OnceLock<Pools>,
     all_pools: OnceLock<Pools>,
-    categories: OnceLock<Categories>,
+    conclusions: OnceLock<Conclusions>,
     lanes: OnceLock<Vec<Lane>>,
     totals: OnceLock<HashMap<StackId, Total>>,
     orders: Mutex<Vec<(String, Arc<Vec<u32>>)>>,
@@ -141,7 +141,7 @@ impl Device {
             piles: Default::default(),
             pools: OnceLock::new(),
             all_pools: OnceLock::new(),
-            categories: OnceLock::new(),
+            conclusions: OnceLock::new(),
             lanes: OnceLock::new(),
             totals: OnceLock::new(),
             orders: Mutex::new(Vec::new()),
@@ -183,7 +183,12 @@ impl Device {
 
     /// What each allocation is for.
     pub(crate) fn categories(&self, snapshot: &Snapshot) -> &Categories {
-        self.categories.get_or_init(|| classify(&self.replay, snapshot, &Rules::default()))
+        &self.conclusions(snapshot).categories
+    }
+
+    /// What is concluded about each allocation.
+    pub(crate) fn conclusions(&self, snapshot: &Snapshot) -> &Conclusions {
+        self.conclusions.get_or_init(|| Conclusions::new(snapshot, &self.replay))
     }
 
     pub(crate) fn lanes(&self) -> &[Lane] {
@@ -234,7 +239,7 @@ impl Device {
             closed: allocation.closed.known(),
             stream: allocation.stream,
             pool: allocation.pool,
-            category: self.categories.get().map_or(0, |known| known.of(index) as u8),
+            category: self.conclusions.get().map_or(0, |known| known.categories.of(index) as u8),
         }
     }
 

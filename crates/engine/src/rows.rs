@@ -223,6 +223,7 @@ pub(crate) fn csv(
         CsvOf::Lifetimes(which, group) => lifetimes::bars(file, device, which, *group, go_on)?,
     };
     let rows = device.table_rows(&file.snapshot);
-    let line = |&row: &u32| csv_row(&rows.allocation(AllocIdx(row)), Formulas::Escape);
+    let conclusions = device.conclusions(&file.snapshot);
+    let line = |&row: &u32| csv_row(&rows.allocation(AllocIdx(row), conclusions), Formulas::Escape);
     Ok(page(&order, 0, *first, *count, line))
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use vramscope_analysis::categories::{Categories, Rules, classify};
 use vramscope_analysis::pools::{Pools, known_pool};
 use vramscope_analysis::query::main_device;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_analysis::{
-    Capacity, Counter, Line, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans,
+    Capacity, Conclusions, Counter, Line, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans,
 };
 use vramscope_files::Opened;
 use vramscope_format::{count, printable, since};
@@ -42,7 +41,7 @@ pub(crate) struct Device {
     pub(crate) insights: Vec<Insight>,
     /// Private pools over time.
     pub(crate) pools: Pools,
-    pub(crate) categories: Categories,
+    pub(crate) conclusions: Conclusions,
     /// How much this process can hold, where the file says so.
     pub(crate) capacity: Option<Capacity>,
 }
@@ -144,7 +143,7 @@ impl Device {
             marks: marks.collect(),
             insights: insights(snapshot, replay, &spans),
             pools: Pools::private(snapshot, replay),
-            categories: classify(replay, snapshot, &Rules::default()),
+            conclusions: Conclusions::new(snapshot, replay),
             capacity: Capacity::of(snapshot, replay),
             spans,
         }

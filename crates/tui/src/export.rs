@@ -34,7 +34,11 @@ pub(crate) fn json(app: &App) -> Value {
         View::Allocations => {
             let pools = Pools::all(snapshot, subject.replay());
             let makes = Rows::new(snapshot, subject.replay(), &pools);
-            rows(&ALLOCATIONS, pane.allocations.rows.iter().map(|&index| makes.allocation(index)))
+            let conclusions = &subject.index().conclusions;
+            rows(
+                &ALLOCATIONS,
+                pane.allocations.rows.iter().map(|&index| makes.allocation(index, conclusions)),
+            )
         }
         View::Segments => rows(&HELD, pane.segments.rows.iter().map(segment)),
         View::Insights => rows(&FINDINGS, subject.index().insights.iter().map(finding)),

@@ -1,10 +1,15 @@
 //! What is concluded from the answers: what memory is for, whether it leaks, what went wrong and what to do about it.
 
 pub mod categories;
+pub(crate) mod each;
 pub(crate) mod growth;
 pub(crate) mod insight;
 pub(crate) mod known;
+pub(crate) mod layers;
+pub(crate) mod module_tree;
+pub(crate) mod modules;
 pub(crate) mod passes;
 pub(crate) mod ranks;
+pub(crate) mod run;
 pub(crate) mod stacks;
 pub(crate) mod steps;

@@ -8,7 +8,7 @@ use vramscope_snapshot::{Frame, FrameId, Snapshot, StackId};
 
 use crate::conclusions::passes::Part;
 use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
+use crate::replay::allocations::{Allocation, Moment};
 
 /// The part of a program that a stack belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,10 +50,13 @@ impl Stacks {
     /// The stacks of a snapshot, as the events of a device use them.
     pub(crate) fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
         let events = snapshot.events(replay.device());
-        let old = |(_, allocation): &(AllocIdx, Allocation)| allocation.opened == Moment::START;
         let has_frames = |stack: StackId| !snapshot.stacks.get(stack).is_empty();
-        let has_old =
-            replay.allocations().iter().take_while(old).any(|(_, allocation)| has_frames(allocation.stack));
+        let allocations = replay.allocations();
+        let has_old = allocations
+            .opened
+            .iter()
+            .zip(&allocations.stack)
+            .any(|(opened, stack)| *opened == Moment::START && has_frames(*stack));
         // Python stacks were recorded and one has no Python frame: a thread of the autograd engine.
         let is_recorded = has_old || events.stacks().iter().any(|&stack| has_frames(stack));
         let mut stacks = Self { has_old, ..Self::default() };

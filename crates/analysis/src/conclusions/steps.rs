@@ -15,7 +15,7 @@ use vramscope_snapshot::{Snapshot, StrId};
 use crate::conclusions::growth::troughs;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::{Part, Pass, Passes};
-use crate::conclusions::stacks::Stacks;
+use crate::conclusions::run::Run;
 use crate::questions::spans::{Span, is_internal_phase};
 use crate::replay::Replay;
 use crate::replay::allocations::Moment;
@@ -81,8 +81,7 @@ pub struct Steps {
 
 /// The steps of a device. `spans` are those of the device.
 pub fn steps(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Steps {
-    let stacks = Stacks::new(snapshot, replay);
-    Steps::new(snapshot, replay, spans, &Passes::new(snapshot, replay, &stacks, spans))
+    Steps::new(snapshot, replay, spans, &Run::new(snapshot, replay).passes)
 }
 
 impl Steps {
@@ -114,7 +113,7 @@ impl Steps {
 
 /// What programs call a step, without its number: `ProfilerStep#7`, `step3` and `iteration 12` are steps. A step of the
 /// optimizer alone is none.
-fn step_name(name: &str) -> Option<&str> {
+pub(crate) fn step_name(name: &str) -> Option<&str> {
     let name = vramscope_format::phase(name).trim_end_matches(|last: char| last.is_ascii_digit());
     let name = name.trim_end_matches(['#', '_', '-', ' ', ':', '=', '/']);
     let lower = name.to_ascii_lowercase();

@@ -65,7 +65,7 @@ const DEVICE: Column = Column::new("device", Kind::I32, "", "Device; -1 is the h
 const DEPTH: Column = id("depth", "Frames above it.");
 
 /// The life of every block.
-pub const ALLOCATIONS: [Column; 18] = [
+pub const ALLOCATIONS: [Column; 23] = [
     id("allocation", "Number of the allocation."),
     ADDR,
     bytes("requested", "What the program asked for."),
@@ -83,6 +83,17 @@ pub const ALLOCATIONS: [Column; 18] = [
     FILE,
     LINE,
     NAME,
+    text("category", "What it is for."),
+    text("known_by", "How the category is known: `recorded`, `certain`, `likely` or `unknown`."),
+    text(
+        "phase",
+        "The annotation that it was made in, else `forward`, `backward` or `optimizer`; empty if none.",
+    ),
+    text(
+        "module",
+        "The module of the model that made it, or that a backward pass made it for; empty if not known.",
+    ),
+    number("step", "The step that it was made in.").or_null("it was made outside of steps"),
     DEVICE,
 ];
 

@@ -4,6 +4,7 @@ use vramscope_format::table::Value;
 use vramscope_snapshot::{Action, Event, EventIdx, Frame, FrameId, Pool, Segment, Snapshot, StackId};
 
 use super::{ALLOCATIONS, ANNOTATIONS, EVENTS, FRAMES, SEGMENTS, TOTALS};
+use crate::conclusions::each::Conclusions;
 use crate::questions::compare::Sum;
 use crate::questions::frames::{is_internal, user_frame};
 use crate::questions::overlap::operator;
@@ -26,9 +27,14 @@ impl<'a> Rows<'a> {
         Self { snapshot, replay, pools }
     }
 
-    /// The life of a block.
-    pub fn allocation(&self, index: AllocIdx) -> [Value<'a>; ALLOCATIONS.len()] {
+    /// The life of a block, with what is concluded about it.
+    pub fn allocation(
+        &self,
+        index: AllocIdx,
+        conclusions: &'a Conclusions,
+    ) -> [Value<'a>; ALLOCATIONS.len()] {
         let allocation = self.replay.allocation(index);
+        let concluded = conclusions.of(self.snapshot, self.replay, index);
         let event = |moment: Moment| moment.event().map(|event| event.0);
         let [pool_a, pool_b] = pool(self.pools.pool_of(index));
         let [file, line, name] = line(self.snapshot, allocation.stack);
@@ -50,6 +56,11 @@ impl<'a> Rows<'a> {
             file,
             line,
             name,
+            concluded.category.into(),
+            concluded.known_by.name().into(),
+            concluded.phase.unwrap_or_default().into(),
+            concluded.module.unwrap_or_default().into(),
+            concluded.step.into(),
             self.replay.device().0.into(),
         ]
     }

@@ -13,6 +13,7 @@ use vramscope_format::parse_bytes as size;
 use crate::categories::CategoriesArgs;
 use crate::diff::Limit;
 use crate::insights::SeverityArg;
+use crate::modules::ModulesArgs;
 use crate::overlap::OverlapArgs;
 use crate::pools::PoolsArgs;
 use crate::shapes::{ModelArgs, ShapesArgs};
@@ -63,6 +64,7 @@ pub(crate) enum Command {
     Overlap(Box<OverlapArgs>),
     Pools(Box<PoolsArgs>),
     Categories(Box<CategoriesArgs>),
+    Modules(Box<ModulesArgs>),
     Shapes(ShapesArgs),
     Events(Box<EventsArgs>),
     /// The call tree as a flame graph: tree --format svg

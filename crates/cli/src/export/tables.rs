@@ -1,8 +1,8 @@
 //! The rows of all devices, one by one, as `analysis::tables` defines them.
 
 use vramscope_analysis::pools::Pools;
-use vramscope_analysis::spans;
 use vramscope_analysis::tables::{ALLOCATIONS, ANNOTATIONS, EVENTS, FRAMES, Rows, SEGMENTS, STACKS, frame};
+use vramscope_analysis::{Conclusions, spans};
 use vramscope_format::table::{Column, Value};
 use vramscope_snapshot::{EventIdx, FrameId};
 
@@ -39,9 +39,10 @@ fn of_device(subject: &Subject, table: Table, take: Take<'_>) -> anyhow::Result<
     let rows = Rows::new(snapshot, replay, &pools);
     match table {
         Table::Allocations => {
+            let conclusions = Conclusions::new(snapshot, replay);
             let mut all = replay.allocations().iter();
             all.try_for_each(|(index, allocation)| match subject.keeps(index, &allocation) {
-                true => take(&rows.allocation(index)),
+                true => take(&rows.allocation(index, &conclusions)),
                 false => Ok(()),
             })
         }

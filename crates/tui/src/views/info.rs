@@ -183,9 +183,15 @@ fn facts(subject: Subject<'_>, index: AllocIdx, state: &State) -> Vec<(&'static 
     let lived = micros.map_or(String::new(), |micros| format!(", {}", duration(micros)));
     let open = if allocation.closed == Moment::NEVER { "at least " } else { "" };
     facts.push(("lives", format!("{open}{}{lived}", plural(events, "event"))));
-    let category = subject.index().categories.of(index);
-    if let Some(name) = subject.index().categories.names().get(category) {
-        facts.push(("category", words(name)));
+    let concluded = subject.index().conclusions.of(snapshot, subject.replay(), index);
+    let how = concluded.known_by.name();
+    let category = words(concluded.category);
+    facts.push(("category", if category == how { category } else { format!("{category} ({how})") }));
+    if let Some(module) = concluded.module {
+        facts.push(("module", words(module)));
+    }
+    if let Some(step) = concluded.step {
+        facts.push(("step", count(step)));
     }
     if let Some(shapes) = &subject.doc.shapes {
         let clues = Clues::of_stack(snapshot, allocation.stack);

@@ -14,6 +14,7 @@ use super::{ACTIVATIONS, CACHE, GRADIENTS, OPTIMIZER, OTHER, PARAMETERS, TEMPORA
 use super::{TEMPORARY_EVENTS, lifetime};
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::{Part, Pass, Passes};
+use crate::conclusions::run::Run;
 use crate::conclusions::stacks::{Role, Stacks};
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
@@ -41,12 +42,8 @@ pub(super) struct Lives<'a> {
 }
 
 impl<'a> Lives<'a> {
-    pub(super) fn new(
-        snapshot: &'a Snapshot,
-        replay: &'a Replay,
-        stacks: &'a Stacks,
-        passes: &'a Passes,
-    ) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, replay: &'a Replay, run: &'a Run) -> Self {
+        let Run { stacks, passes, .. } = run;
         let first_pass = passes.list().first().map_or(Moment::NEVER, |pass| pass.from);
         let events = snapshot.events(replay.device());
         let mut lives = Self {
@@ -173,8 +170,13 @@ impl<'a> Lives<'a> {
         let is_blind = role != Role::Other;
         if is_blind && let Some(Pass { part: part @ (Part::Backward | Part::Optimizer), .. }) = pass {
             let kept = if part == Part::Backward { GRADIENTS } else { OPTIMIZER };
-            let (category, _) = self.left_behind(allocation, pass, kept);
-            return (category, KnownBy::Likely);
+            return match self.left_behind(allocation, pass, kept).0 {
+                // Passes that were found at peaks may hold several: what dies in one may be an activation.
+                TEMPORARY if !is_brief(allocation) && !self.stacks.tell_parts() => {
+                    (UNKNOWN, KnownBy::Unknown)
+                }
+                category => (category, KnownBy::Likely),
+            };
         }
         if self.is_saved(allocation) {
             return (ACTIVATIONS, KnownBy::Likely);
@@ -238,6 +240,28 @@ const TEMPORARY_LIFE: u64 = TEMPORARY_EVENTS as u64;
 
 fn is_brief(allocation: &Allocation) -> bool {
     lifetime(allocation) <= TEMPORARY_LIFE
+}
+
+/// Which allocations are parameters although no stack says so: there before the first backward pass, of the size of a
+/// gradient, and never freed while passes come and go.
+pub(super) fn untold_parameters<'a>(
+    lives: &'a Lives<'_>,
+    of: &'a [u8],
+    gradients: &[u64],
+) -> impl Iterator<Item = AllocIdx> + 'a {
+    let sizes: HashSet<u64> = gradients.iter().copied().collect();
+    let backward = lives.passes.of(Part::Backward);
+    let first = backward.first().map_or(Moment::START, |pass| pass.from);
+    let outlived = backward.get(1).or(backward.first()).map_or(Moment::NEVER, |pass| pass.to);
+    of.iter().enumerate().filter_map(move |(row, &category)| {
+        let allocation = lives.replay.allocation(AllocIdx(row as u32));
+        let is_parameter = matches!(category, UNKNOWN | OTHER)
+            && allocation.opened != Moment::START
+            && allocation.opened <= first
+            && let_go(&allocation) > outlived
+            && sizes.contains(&allocation.requested);
+        is_parameter.then_some(AllocIdx(row as u32))
+    })
 }
 
 /// Sizes of the gradients that the fullest backward pass leaves, in order of birth. `of` are the categories so far.

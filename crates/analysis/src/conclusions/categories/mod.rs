@@ -27,15 +27,13 @@ use hashbrown::HashSet;
 use vramscope_snapshot::{EventTable, Pool, Snapshot, StrId};
 
 use crate::conclusions::known::KnownBy;
-use crate::conclusions::passes::Passes;
-use crate::conclusions::stacks::Stacks;
+use crate::conclusions::run::Run;
 use crate::questions::pools::Pools;
-use crate::questions::spans::spans;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::state::State;
 use crate::replay::walk::Effect;
-use lives::Lives;
+use lives::{Lives, gradient_sizes, untold_parameters};
 pub use rules::{Rules, RulesError};
 
 /// What dies within so many events is temporary: half a dozen operations.
@@ -57,7 +55,7 @@ pub const DEFAULT_CATEGORIES: [&str; 9] = [
 const PARAMETERS: u8 = 0;
 const GRADIENTS: u8 = 1;
 const OPTIMIZER: u8 = 2;
-const ACTIVATIONS: u8 = 3;
+pub(crate) const ACTIVATIONS: u8 = 3;
 const CACHE: u8 = 4;
 const TEMPORARY: u8 = 5;
 const WORKSPACES: u8 = 6;
@@ -81,6 +79,26 @@ pub struct Total {
     pub active: u64,
     /// Allocations.
     pub count: u64,
+    /// Of `requested`, what is known in each way, in the order of [`KnownBy::ALL`].
+    pub known_by: [u64; 4],
+}
+
+impl Total {
+    /// How its bytes are known, in words: `certain`, or `certain 90 %, likely 10 %`.
+    pub fn how(&self) -> String {
+        let ways = KnownBy::ALL.iter().zip(self.known_by).filter(|(_, bytes)| *bytes > 0);
+        let ways: Vec<_> = ways.collect();
+        match ways.as_slice() {
+            [(how, _)] => how.name().to_owned(),
+            ways => ways
+                .iter()
+                .map(|(how, bytes)| {
+                    format!("{} {}", how.name(), vramscope_format::share(*bytes, self.requested))
+                })
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
+    }
 }
 
 /// Requested bytes by category over time: one entry per stretch of the trace, as columns.
@@ -97,6 +115,10 @@ pub struct Series {
 
 /// Puts every allocation in a category. Each stack is looked at once; an allocation costs a few look-ups.
 pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categories {
+    Categories::new(snapshot, replay, &Run::new(snapshot, replay), rules)
+}
+
+fn classify_run(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) -> Categories {
     let mut names: Vec<String> = DEFAULT_CATEGORIES.map(str::to_owned).to_vec();
     let numbers: Vec<u8> = rules
         .rules
@@ -127,7 +149,7 @@ pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categori
         (0..numbers.len()).find(fits).map(|row| numbers[row])
     };
     let profiler = Profiler::new(snapshot, replay);
-    let (mut of, mut known_by) = by_lives(snapshot, replay);
+    let (mut of, mut known_by) = by_lives(snapshot, replay, run);
     for (index, allocation) in replay.allocations().iter() {
         let recorded = by_user(index, &allocation).or_else(|| profiler.category(&allocation));
         if let Some(category) = recorded {
@@ -139,15 +161,16 @@ pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categori
 }
 
 /// What the run shows of every allocation.
-fn by_lives(snapshot: &Snapshot, replay: &Replay) -> (Vec<u8>, Vec<KnownBy>) {
-    let spans = spans(snapshot, replay.device());
-    let stacks = Stacks::new(snapshot, replay);
-    let passes = Passes::new(snapshot, replay, &stacks, &spans);
-    let lives = Lives::new(snapshot, replay, &stacks, &passes);
+fn by_lives(snapshot: &Snapshot, replay: &Replay, run: &Run) -> (Vec<u8>, Vec<KnownBy>) {
+    let lives = Lives::new(snapshot, replay, run);
     let mut workspaces = HashSet::new();
     let judged = replay.allocations().iter().map(|(_, allocation)| lives.judge(&allocation, &mut workspaces));
     let (mut of, mut known_by): (Vec<u8>, Vec<KnownBy>) = judged.unzip();
-    for (index, (category, known)) in old::judge(snapshot, &lives, &of) {
+    let gradients = gradient_sizes(&lives, &of);
+    let untold: Vec<_> = untold_parameters(&lives, &of, &gradients)
+        .map(|index| (index, (PARAMETERS, KnownBy::Likely)))
+        .collect();
+    for (index, (category, known)) in old::judge(snapshot, &lives, &gradients).into_iter().chain(untold) {
         of[index.index()] = category;
         known_by[index.index()] = known;
     }
@@ -191,6 +214,10 @@ impl<'a> Profiler<'a> {
 }
 
 impl Categories {
+    pub(crate) fn new(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) -> Self {
+        classify_run(snapshot, replay, run, rules)
+    }
+
     /// The names of the categories: the defaults in their order, then those of the rules.
     pub fn names(&self) -> &[String] {
         &self.names
@@ -224,6 +251,8 @@ impl Categories {
             total.requested = total.requested.saturating_add(allocation.requested);
             total.active = total.active.saturating_add(allocation.size);
             total.count += 1;
+            let known = &mut total.known_by[self.known_by(index) as usize];
+            *known = known.saturating_add(allocation.requested);
         }
         totals
     }

@@ -11,7 +11,7 @@
 use hashbrown::{HashMap, HashSet};
 use vramscope_snapshot::{PoolId, Snapshot};
 
-use super::lives::{CUBLAS_WORKSPACES, Judgement, Lives, gradient_sizes, let_go};
+use super::lives::{CUBLAS_WORKSPACES, Judgement, Lives, let_go};
 use super::{ACTIVATIONS, CACHE, GRADIENTS, OPTIMIZER, PARAMETERS, UNKNOWN, WORKSPACES, layout};
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::Part;
@@ -23,8 +23,8 @@ const CUBLASLT_WORKSPACE: u64 = 1 << 20;
 
 const NOT_KNOWN: Judgement = (UNKNOWN, KnownBy::Unknown);
 
-/// Judges the allocations that are older than the trace and have no stack. `of` are the categories of the others.
-pub(super) fn judge(snapshot: &Snapshot, lives: &Lives<'_>, of: &[u8]) -> HashMap<AllocIdx, Judgement> {
+/// Judges the allocations that are older than the trace and have no stack. `burst` are the sizes of a step's gradients.
+pub(super) fn judge(snapshot: &Snapshot, lives: &Lives<'_>, burst: &[u64]) -> HashMap<AllocIdx, Judgement> {
     let is_old = |(_, allocation): &(AllocIdx, Allocation)| {
         allocation.opened == Moment::START && lives.stacks.role_of(allocation) == Role::Unknown
     };
@@ -36,7 +36,6 @@ pub(super) fn judge(snapshot: &Snapshot, lives: &Lives<'_>, of: &[u8]) -> HashMa
     };
     let (mut stay, private): (Vec<_>, Vec<_>) = stay.into_iter().partition(is_default);
     found.extend(private.iter().map(|(index, _)| (*index, NOT_KNOWN)));
-    let burst = gradient_sizes(lives, of);
     let trained = counts(burst.iter().copied());
     let sizes = counts(stay.iter().map(|(_, old)| old.requested));
     // One workspace for each thread that multiplies.
@@ -56,7 +55,7 @@ pub(super) fn judge(snapshot: &Snapshot, lives: &Lives<'_>, of: &[u8]) -> HashMa
         false
     });
     let judged = match () {
-        () if !burst.is_empty() => of_training(lives, &stay, &trained, &burst),
+        () if !burst.is_empty() => of_training(lives, &stay, &trained, burst),
         () if lives.passes.has(Part::Forward) && !lives.passes.has(Part::Backward) => {
             stay.iter().map(|(index, _)| (*index, (PARAMETERS, KnownBy::Likely))).collect()
         }
@@ -135,14 +134,10 @@ fn copies(trained: &HashMap<u64, usize>, sizes: &HashMap<u64, usize>) -> usize {
 /// each. Otherwise the order in which gradients come, backwards.
 fn parameter_order(lives: &Lives<'_>, burst: &[u64]) -> Vec<u64> {
     let wanted = counts(burst.iter().copied());
-    let allocations = lives.replay.allocations();
-    let in_optimizer = |pass: &crate::conclusions::passes::Pass| {
-        let from = allocations.opened.partition_point(|opened| *opened <= pass.from);
-        let to = allocations.opened.partition_point(|opened| *opened <= pass.to);
-        allocations.requested.get(from..to).unwrap_or_default()
-    };
     for pass in lives.passes.of(Part::Optimizer).iter().take(OPTIMIZER_STEPS) {
-        let sizes = in_optimizer(pass);
+        let source = lives.replay.source();
+        let made = source.opened_between(pass.from, pass.to);
+        let sizes: Vec<u64> = made.map(|index| lives.replay.allocation(index).requested).collect();
         // A window as long as the burst that holds the same sizes: what it has too many of, and too few.
         let mut surplus: HashMap<u64, i64> =
             wanted.iter().map(|(bytes, count)| (*bytes, -(*count as i64))).collect();

@@ -1,0 +1,97 @@
+//! Everything that is concluded about each allocation: the columns of tables and of `at --json`.
+
+use vramscope_snapshot::{Snapshot, StrId};
+
+use crate::conclusions::categories::{Categories, Rules};
+use crate::conclusions::known::KnownBy;
+use crate::conclusions::modules::Modules;
+use crate::conclusions::passes::Passes;
+use crate::conclusions::run::Run;
+use crate::conclusions::steps::{Steps, step_name};
+use crate::questions::phases::phase_name;
+use crate::questions::spans::{Span, is_internal_phase};
+use crate::replay::Replay;
+use crate::replay::allocations::{AllocIdx, Moment};
+
+/// What is concluded about the allocations of a device.
+#[derive(Clone, Debug)]
+pub struct Conclusions {
+    /// What each is for.
+    pub categories: Categories,
+    /// Whose each is.
+    pub modules: Modules,
+    /// The steps of the run.
+    pub steps: Steps,
+    passes: Passes,
+    /// For each allocation the innermost annotation that it was made in.
+    phases: Vec<StrId>,
+}
+
+/// What is concluded about one allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conclusion<'a> {
+    /// What it is for.
+    pub category: &'a str,
+    /// How that is known.
+    pub known_by: KnownBy,
+    /// The annotation of the program that it was made in, else `forward`, `backward` or `optimizer`.
+    pub phase: Option<&'a str>,
+    /// The module of the model that made it, or that the backward pass made it for.
+    pub module: Option<&'a str>,
+    /// The step that it was made in.
+    pub step: Option<u64>,
+}
+
+impl Conclusions {
+    /// Works everything out in a few passes over the trace.
+    pub fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
+        let run = Run::new(snapshot, replay);
+        let categories = Categories::new(snapshot, replay, &run, &Rules::default());
+        let modules = Modules::of_run(snapshot, replay, &run);
+        let steps = Steps::new(snapshot, replay, &run.spans, &run.passes);
+        let phases = phases(snapshot, replay, &run.spans);
+        Self { categories, modules, steps, passes: run.passes, phases }
+    }
+
+    /// What is concluded about an allocation of this device.
+    pub fn of<'a>(&'a self, snapshot: &'a Snapshot, replay: &Replay, index: AllocIdx) -> Conclusion<'a> {
+        let opened = replay.allocation(index).opened;
+        let category = self.categories.names().get(self.categories.of(index)).map_or("", String::as_str);
+        let annotated = self.phases.get(index.index()).copied().unwrap_or_default();
+        let phase = match annotated {
+            StrId::EMPTY => self.passes.inside(opened).map(|pass| pass.part.name()),
+            name => Some(phase_name(snapshot.text(name))),
+        };
+        Conclusion {
+            category,
+            known_by: self.categories.known_by(index),
+            phase,
+            module: self.modules.of(index).or_else(|| self.modules.of_backward(index)),
+            step: self.steps.at(opened).map(|step| step.number),
+        }
+    }
+}
+
+/// The innermost annotation of the program that each allocation was made in. Steps are no phases.
+fn phases(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Vec<StrId> {
+    let is_phase = |span: &&Span| {
+        let name = snapshot.text(span.name);
+        !is_internal_phase(name) && step_name(name).is_none() && span.from < span.to
+    };
+    let mut spans = spans.iter().filter(is_phase).peekable();
+    if spans.peek().is_none() {
+        return Vec::new();
+    }
+    let mut open: Vec<&Span> = Vec::new();
+    let innermost = |&opened: &Moment| {
+        if opened == Moment::START {
+            return StrId::EMPTY;
+        }
+        while let Some(span) = spans.next_if(|span| span.from < opened) {
+            open.push(span);
+        }
+        while open.pop_if(|span| span.to < opened).is_some() {}
+        open.last().map(|span| span.name).unwrap_or_default()
+    };
+    replay.allocations().opened.iter().map(innermost).collect()
+}

@@ -1,0 +1,269 @@
+//! What each module holds: its own memory and that of the modules in it, at a moment and at its peak.
+//!
+//! Groups are paths of modules (`model.layers.0.self_attn`), classes of them (`model.layers.*.self_attn`: what a model
+//! has many of), or functions of the user's own source.
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use vramscope_snapshot::Snapshot;
+
+use crate::conclusions::categories::ACTIVATIONS;
+use crate::conclusions::each::Conclusions;
+use crate::questions::frames::user_frame;
+use crate::replay::Replay;
+use crate::replay::allocations::{AllocIdx, Allocation, Moment};
+use crate::replay::state::State;
+use crate::replay::walk::Effect;
+
+/// What memory is grouped by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModulesBy {
+    /// Each module of the model.
+    #[default]
+    Module,
+    /// Modules of one kind: numbers in their paths do not count.
+    Class,
+    /// Functions of the user's own source.
+    Function,
+}
+
+/// A module with what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleNode {
+    /// Its path, class, or `file function`.
+    pub path: String,
+    /// The last part of it.
+    pub name: String,
+    /// Modules around it.
+    pub depth: u32,
+    /// What it and the modules in it hold.
+    pub all: Held,
+    /// What it holds itself.
+    pub own: Held,
+    /// The highest that `all.requested` was at any moment.
+    pub peak: i64,
+    /// When that was.
+    pub peak_at: Moment,
+}
+
+/// What a module holds at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes that its forward pass asked for.
+    pub requested: u64,
+    /// Allocations.
+    pub count: u64,
+    /// Of `requested`, what is kept for the backward pass.
+    pub activations: u64,
+    /// Bytes beside `requested` that the backward pass made for it.
+    pub backward: u64,
+}
+
+impl Held {
+    fn add(&mut self, other: Self) {
+        self.requested = self.requested.saturating_add(other.requested);
+        self.count += other.count;
+        self.activations = self.activations.saturating_add(other.activations);
+        self.backward = self.backward.saturating_add(other.backward);
+    }
+}
+
+/// Parts of a path that are told apart.
+const MOST_PARTS: usize = 24;
+
+/// The modules of a device, each below the one that it lies in, and what no module has. `keep` says which allocations
+/// count.
+pub fn module_tree(
+    snapshot: &Snapshot,
+    replay: &Replay,
+    conclusions: &Conclusions,
+    state: &State,
+    by: ModulesBy,
+    keep: impl Fn(AllocIdx, &Allocation) -> bool,
+) -> (Vec<ModuleNode>, Held) {
+    let mut tree = Tree::default();
+    let kept = |index: AllocIdx| keep(index, &replay.allocation(index));
+    let rows = Rows::new(snapshot, replay, conclusions, by, &mut tree);
+    let mut outside = Held::default();
+    for &index in state.live.iter().filter(|&&index| kept(index)) {
+        let requested = replay.allocation(index).requested;
+        let is_activation = conclusions.categories.of(index) == usize::from(ACTIVATIONS);
+        let activations = if is_activation { requested } else { 0 };
+        let held = Held { requested, count: 1, activations, backward: 0 };
+        match (rows.own(index), rows.backward(index)) {
+            (Some(node), _) => tree.nodes[node].own.add(held),
+            (None, Some(node)) => tree.nodes[node].own.add(Held { backward: requested, ..Held::default() }),
+            (None, None) => outside.add(held),
+        }
+    }
+    tree.find_peaks(replay, |index| rows.own(index).filter(|_| kept(index)));
+    (tree.into_order(), outside)
+}
+
+/// Which node each allocation belongs to.
+struct Rows<'a> {
+    conclusions: &'a Conclusions,
+    by: ModulesBy,
+    /// A node plus one for each module, or for each stack.
+    nodes: Vec<u32>,
+    /// For each allocation the module.
+    replay: &'a Replay,
+}
+
+impl<'a> Rows<'a> {
+    fn new(
+        snapshot: &Snapshot,
+        replay: &'a Replay,
+        conclusions: &'a Conclusions,
+        by: ModulesBy,
+        tree: &mut Tree,
+    ) -> Self {
+        let node = |path: Option<Vec<String>>| path.map_or(0, |path| tree.node(&path) + 1);
+        let nodes = match by {
+            ModulesBy::Module => {
+                conclusions.modules.names().iter().map(|name| Some(parts(name))).map(node).collect()
+            }
+            ModulesBy::Class => {
+                conclusions.modules.names().iter().map(|name| Some(vec![class(name)])).map(node).collect()
+            }
+            ModulesBy::Function => {
+                snapshot.stacks.ids().map(|stack| function(snapshot, stack)).map(node).collect()
+            }
+        };
+        Self { conclusions, by, nodes, replay }
+    }
+
+    fn own(&self, index: AllocIdx) -> Option<usize> {
+        let row = match self.by {
+            ModulesBy::Function => self.replay.allocation(index).stack.index(),
+            _ => self.conclusions.modules.row(index)?,
+        };
+        self.nodes.get(row)?.checked_sub(1).map(|node| node as usize)
+    }
+
+    /// The node that a backward pass made an allocation for.
+    fn backward(&self, index: AllocIdx) -> Option<usize> {
+        self.own(self.conclusions.modules.answers_to(index)?)
+    }
+}
+
+/// A path in parts: `model.layers.0` has three.
+fn parts(path: &str) -> Vec<String> {
+    path.splitn(MOST_PARTS, '.').map(str::to_owned).collect()
+}
+
+/// A path without its numbers: `model.layers.*.mlp`.
+fn class(path: &str) -> String {
+    let part = |part: &str| match part.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => "*".to_owned(),
+        false => part.to_owned(),
+    };
+    path.split('.').map(part).collect::<Vec<_>>().join(".")
+}
+
+/// The function of the user's own source that a stack is in, below its file.
+fn function(snapshot: &Snapshot, stack: vramscope_snapshot::StackId) -> Option<Vec<String>> {
+    let frame = user_frame(snapshot, stack)?;
+    let (file, name) = (snapshot.text(frame.file), snapshot.text(frame.name));
+    let file = file.rsplit(['/', '\\']).next().unwrap_or(file).to_owned();
+    // Newer versions of Python name the class too: `LlamaMLP.forward`.
+    Some(std::iter::once(file).chain(name.splitn(MOST_PARTS, '.').map(str::to_owned)).collect())
+}
+
+#[derive(Default)]
+struct Tree {
+    nodes: Vec<ModuleNode>,
+    parents: Vec<Option<usize>>,
+    children: HashMap<(Option<usize>, String), usize>,
+}
+
+impl Tree {
+    /// The node of a path, with all that it lies in.
+    fn node(&mut self, parts: &[String]) -> u32 {
+        let mut at = None;
+        for (depth, part) in parts.iter().enumerate() {
+            let next = self.nodes.len();
+            let node = *self.children.entry((at, part.clone())).or_insert(next);
+            if node == next {
+                let path = at.map_or_else(
+                    || part.clone(),
+                    |parent: usize| format!("{}.{part}", self.nodes[parent].path),
+                );
+                self.nodes.push(ModuleNode {
+                    path,
+                    name: part.clone(),
+                    depth: depth as u32,
+                    all: Held::default(),
+                    own: Held::default(),
+                    peak: 0,
+                    peak_at: Moment::START,
+                });
+                self.parents.push(at);
+            }
+            at = Some(node);
+        }
+        at.unwrap_or_default() as u32
+    }
+
+    /// The highest that each node was, with what lies in it, in one pass over the trace.
+    fn find_peaks(&mut self, replay: &Replay, node_of: impl Fn(AllocIdx) -> Option<usize>) {
+        let mut now = vec![0_i64; self.nodes.len()];
+        replay.each_moment(|at, effects| {
+            for effect in effects {
+                let (index, sign) = match *effect {
+                    Effect::Opened(index) => (index, 1),
+                    Effect::Closed(index) => (index, -1),
+                    Effect::Held(_) => continue,
+                };
+                let Some(node) = node_of(index) else { continue };
+                let bytes = i64::try_from(replay.allocation(index).requested).unwrap_or(i64::MAX) * sign;
+                let mut next = Some(node);
+                while let Some(node) = next {
+                    now[node] = now[node].saturating_add(bytes);
+                    if now[node] > self.nodes[node].peak {
+                        self.nodes[node].peak = now[node];
+                        self.nodes[node].peak_at = at;
+                    }
+                    next = self.parents[node];
+                }
+            }
+        });
+    }
+
+    /// The nodes with their sums, each below the one that it lies in, in order of appearance.
+    fn into_order(mut self) -> Vec<ModuleNode> {
+        // Children come after their parents, so sums go up from the last.
+        for node in (0..self.nodes.len()).rev() {
+            let own = self.nodes[node].own;
+            self.nodes[node].all.add(own);
+            if let Some(parent) = self.parents[node] {
+                let all = self.nodes[node].all;
+                self.nodes[parent].all.add(all);
+            }
+        }
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+        let mut roots = Vec::new();
+        for (node, parent) in self.parents.iter().enumerate() {
+            parent.map_or(&mut roots, |parent| &mut children[parent]).push(node);
+        }
+        let mut order = Vec::with_capacity(self.nodes.len());
+        let mut stack: Vec<usize> = roots.into_iter().rev().collect();
+        while let Some(node) = stack.pop() {
+            order.push(self.nodes[node].clone());
+            stack.extend(children[node].iter().rev());
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_make_no_class() {
+        assert_eq!(class("model.layers.12.self_attn"), "model.layers.*.self_attn");
+        assert_eq!(class("lm_head"), "lm_head");
+    }
+}

@@ -1,0 +1,176 @@
+//! Whose memory: the module of the model that an allocation belongs to.
+//!
+//! A program that sets `user_metadata` to a module's path (`model.layers.0.self_attn`) says it itself. Otherwise layers
+//! follow from the order of the forward pass ([`layers`](super::layers)), marked as inferred.
+//!
+//! The autograd engine's thread knows no module, but it frees what a node had kept as soon as the node is done. So what
+//! the backward pass allocates belongs to the forward allocation that is freed next.
+
+use hashbrown::HashMap;
+use vramscope_snapshot::{Snapshot, StrId};
+
+use crate::conclusions::known::KnownBy;
+use crate::conclusions::layers::layers;
+use crate::conclusions::passes::{Part, Passes};
+use crate::conclusions::run::Run;
+use crate::replay::Replay;
+use crate::replay::allocations::{AllocIdx, Moment};
+
+/// A module for each allocation of a device that has one.
+#[derive(Clone, Debug, Default)]
+pub struct Modules {
+    names: Vec<String>,
+    /// A row of `names` plus one for each allocation; 0 for none.
+    of: Vec<u32>,
+    /// The forward allocation that a backward allocation answers to, plus one; 0 for none.
+    answers: Vec<u32>,
+    known_by: KnownBy,
+}
+
+impl Modules {
+    /// The modules of a device.
+    pub fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
+        Self::of_run(snapshot, replay, &Run::new(snapshot, replay))
+    }
+
+    pub(crate) fn of_run(snapshot: &Snapshot, replay: &Replay, run: &Run) -> Self {
+        let (names, of, known_by) = match recorded(snapshot, replay) {
+            Some((names, of)) => (names, of, KnownBy::Recorded),
+            None => {
+                let (names, of) = layers(snapshot, replay, &run.stacks, &run.passes);
+                let known_by = if names.is_empty() { KnownBy::Unknown } else { KnownBy::Likely };
+                (names, of, known_by)
+            }
+        };
+        Self { names, of, answers: answers(replay, &run.passes), known_by }
+    }
+
+    /// The module that an allocation was made in.
+    pub fn of(&self, allocation: AllocIdx) -> Option<&str> {
+        self.names.get(self.row(allocation)?).map(String::as_str)
+    }
+
+    /// The same as a row of [`Modules::names`].
+    pub fn row(&self, allocation: AllocIdx) -> Option<usize> {
+        self.of.get(allocation.index())?.checked_sub(1).map(|row| row as usize)
+    }
+
+    /// The forward allocation that an allocation of a backward pass answers to: the next that the pass frees.
+    pub fn answers_to(&self, allocation: AllocIdx) -> Option<AllocIdx> {
+        self.answers.get(allocation.index())?.checked_sub(1).map(AllocIdx)
+    }
+
+    /// The module that an allocation of a backward pass belongs to.
+    pub fn of_backward(&self, allocation: AllocIdx) -> Option<&str> {
+        self.of(self.answers_to(allocation)?)
+    }
+
+    /// All modules that made an allocation, in order of appearance.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How modules are known.
+    pub fn known_by(&self) -> KnownBy {
+        self.known_by
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+/// The modules that `user_metadata` names; `None` if it names none.
+fn recorded(snapshot: &Snapshot, replay: &Replay) -> Option<(Vec<String>, Vec<u32>)> {
+    if snapshot.metas.iter().all(|meta| meta.user_metadata == StrId::EMPTY) {
+        return None;
+    }
+    let events = snapshot.events(replay.device());
+    let mut rows: HashMap<StrId, u32> = HashMap::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut by_name: HashMap<String, u32> = HashMap::new();
+    let mut row_of = |text: StrId| {
+        *rows.entry(text).or_insert_with(|| {
+            let Some(path) = module_path(snapshot.text(text)) else { return 0 };
+            *by_name.entry(path.clone()).or_insert_with(|| {
+                names.push(path);
+                names.len() as u32
+            })
+        })
+    };
+    let of: Vec<u32> = replay
+        .allocations()
+        .iter()
+        .map(|(_, allocation)| {
+            let event = allocation.opened.event()?;
+            Some(row_of(snapshot.meta(events.get(event.index()).meta).user_metadata))
+        })
+        .map(Option::unwrap_or_default)
+        .collect();
+    // A single word may be a note of any kind; paths of modules have parts.
+    names.iter().any(|name| name.contains('.')).then_some((names, of))
+}
+
+/// Keys of metadata that name a module.
+const MODULE_KEYS: [&str; 5] = ["module", "module_path", "module_name", "fqn", "path"];
+
+/// The path of a module that metadata names: as it is, or under a key of a dictionary.
+fn module_path(metadata: &str) -> Option<String> {
+    let text = metadata.trim();
+    if text.starts_with('{') {
+        let entries: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+        let named = MODULE_KEYS.iter().find_map(|key| entries.get(*key)?.as_str())?;
+        return module_path(named);
+    }
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let is_path = text.split('.').all(is_word) && !text.starts_with(|first: char| first.is_ascii_digit());
+    is_path.then(|| text.to_owned())
+}
+
+/// For each allocation of a backward pass the forward allocation that the pass frees next, plus one.
+fn answers(replay: &Replay, passes: &Passes) -> Vec<u32> {
+    let allocations = replay.allocations();
+    if !passes.has(Part::Backward) {
+        return Vec::new();
+    }
+    let mut answers = vec![0; allocations.len()];
+    let mut waiting: Vec<AllocIdx> = Vec::new();
+    for pass in passes.of(Part::Backward) {
+        waiting.clear();
+        let mut last = 0;
+        for row in pass.from.0..pass.to.0 {
+            let Some(index) = replay.allocation_of(vramscope_snapshot::EventIdx(row)) else { continue };
+            let (opened, released) = (allocations.opened[index.index()], allocations.released[index.index()]);
+            let now = Moment(row + 1);
+            if opened == now {
+                waiting.push(index);
+            } else if released == now && opened <= pass.from && opened > Moment::START {
+                last = index.0 + 1;
+                waiting.drain(..).for_each(|index| answers[index.index()] = last);
+            }
+        }
+        // After the last of them the pass finishes what it is at.
+        waiting.drain(..).for_each(|index| answers[index.index()] = last);
+    }
+    answers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_a_module() {
+        let path = |text| module_path(text);
+        assert_eq!(path("model.layers.0.self_attn").as_deref(), Some("model.layers.0.self_attn"));
+        assert_eq!(path("lm_head").as_deref(), Some("lm_head"));
+        assert_eq!(path(r#"{"module": "model.norm", "phase": "forward"}"#).as_deref(), Some("model.norm"));
+        assert_eq!(path(r#"{"step": 3}"#), None);
+        assert_eq!(path("loading the model"), None);
+        assert_eq!(path("a..b"), None);
+        assert_eq!(path(""), None);
+    }
+}
