@@ -37,7 +37,7 @@ pub use questions::compare::{Change, Line, Sum, by_line, by_stack, changes};
 pub use questions::difftree::{DiffNode, DiffTree, lay_over};
 pub use questions::envelope::{Envelope, Known, Level};
 pub use questions::fragmentation::{Fragmentation, IdleSegment, Sample, fragmentation};
-pub use questions::frames::{is_internal, no_frame, user_frame};
+pub use questions::frames::{autograd_node, is_internal, no_frame, user_frame};
 pub use questions::gap::{Gap, gap};
 pub use questions::overlap::{GroupBy, Overlap, operator, overlap};
 pub use questions::pending::{Pending, PendingGroup, pending};

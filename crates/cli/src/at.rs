@@ -7,9 +7,11 @@ use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
 use vramscope_analysis::query::MomentSpec;
-use vramscope_analysis::shapes::{Clues, Dims, SHOWN, Shapes};
-use vramscope_analysis::{AllocIdx, Allocation, Conclusion, Conclusions, Gap, KnownBy, Replay, State, gap};
-use vramscope_snapshot::{EventTable, Snapshot, StackId};
+use vramscope_analysis::shapes::{Clues, Dims, RecordedShapes, SHOWN, Shapes};
+use vramscope_analysis::{
+    AllocIdx, Allocation, Conclusions, Gap, KnownBy, Replay, State, autograd_node, gap, is_internal,
+};
+use vramscope_snapshot::{EventTable, Frame, Snapshot, StackId};
 
 use crate::args::AtArgs;
 use crate::stack::StackJson;
@@ -30,8 +32,16 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
     answer(&args.source, Some(&spec), out, &mut |subject, at, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let events = snapshot.events(replay.device());
-        let report =
-            Report { subject, snapshot, replay, events, state: replay.state(at), shapes: shapes.as_ref() };
+        let report = Report {
+            subject,
+            snapshot,
+            replay,
+            events,
+            state: replay.state(at),
+            shapes: shapes.as_ref(),
+            conclusions: Conclusions::new(snapshot, replay),
+            recorded: RecordedShapes::new(snapshot, replay),
+        };
         if args.source.output.json {
             vramscope_files::json(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
             return Ok(());
@@ -52,6 +62,8 @@ struct Report<'a> {
     events: &'a EventTable,
     state: State,
     shapes: Option<&'a Shapes>,
+    conclusions: Conclusions,
+    recorded: RecordedShapes,
 }
 
 #[derive(Serialize)]
@@ -80,13 +92,10 @@ struct At<'a> {
 struct LiveList<'a> {
     report: &'a Report<'a>,
     allocations: Vec<(AllocIdx, Allocation)>,
-    conclusions: Conclusions,
 }
 
 fn one_by_one<S: Serializer>(list: &LiveList<'_>, serializer: S) -> Result<S::Ok, S::Error> {
-    let live = |(index, allocation): &(AllocIdx, Allocation)| {
-        list.report.live(allocation, list.conclusions.of(list.report.snapshot, list.report.replay, *index))
-    };
+    let live = |(index, allocation): &(AllocIdx, Allocation)| list.report.live(*index, allocation);
     serializer.collect_seq(list.allocations.iter().map(live))
 }
 
@@ -106,7 +115,19 @@ struct Live<'a> {
     phase: Option<&'a str>,
     module: Option<&'a str>,
     step: Option<u64>,
+    /// The forward line that memory of a backward pass belongs to.
+    backward_of: Option<String>,
+    /// The shape that the recorder logged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shape: Option<ShapeJson<'a>>,
     stack: StackJson<'a>,
+}
+
+#[derive(Serialize)]
+struct ShapeJson<'a> {
+    operator: &'a str,
+    dtype: &'a str,
+    shape: &'a [u64],
 }
 
 impl Report<'_> {
@@ -142,11 +163,7 @@ impl Report<'_> {
             gap: self.gap(),
             verdict: self.replay.verdict().status.name(),
             estimated_bytes: self.replay.verdict().estimated_bytes,
-            live: LiveList {
-                report: self,
-                allocations: self.largest(limit),
-                conclusions: Conclusions::new(self.snapshot, self.replay),
-            },
+            live: LiveList { report: self, allocations: self.largest(limit) },
         }
     }
 
@@ -162,7 +179,8 @@ impl Report<'_> {
         self.snapshot.has.addresses.then(|| self.state.largest_hole())
     }
 
-    fn live<'a>(&'a self, allocation: &Allocation, concluded: Conclusion<'a>) -> Live<'a> {
+    fn live(&self, index: AllocIdx, allocation: &Allocation) -> Live<'_> {
+        let concluded = self.conclusions.of(self.snapshot, self.replay, index);
         Live {
             addr: allocation.addr,
             requested: allocation.requested,
@@ -176,8 +194,19 @@ impl Report<'_> {
             phase: concluded.phase,
             module: concluded.module,
             step: concluded.step,
+            backward_of: self.backward_of(index),
+            shape: self.recorded.of(self.snapshot, index).map(|logged| ShapeJson {
+                operator: &logged.operator,
+                dtype: &logged.dtype,
+                shape: &logged.shape,
+            }),
             stack: StackJson(self.snapshot, allocation.stack),
         }
+    }
+
+    /// The forward line that memory of a backward pass belongs to.
+    fn backward_of(&self, index: AllocIdx) -> Option<String> {
+        self.conclusions.backward_of(self.snapshot, self.replay, index).map(|(line, _)| line)
     }
 
     fn print_totals(&self, out: &mut dyn Write) -> std::io::Result<()> {
@@ -231,13 +260,20 @@ impl Report<'_> {
                 born
             };
             let mut place = self.subject.place(group.first.stack);
+            if let Some(line) = &group.backward_of {
+                let line = text::printable(line);
+                place = match autograd_node(self.snapshot, group.first.stack) {
+                    Some(_) => format!("{place} of {line}"),
+                    None => format!("backward of {line}"),
+                };
+            }
             if group.is_awaiting {
                 place.push_str("  (awaiting free)");
             }
             if group.count > 1 {
                 place = format!("{place}  ({} each)", text::size(group.first.requested));
             }
-            if let Some(shape) = self.shape(&group.first) {
+            if let Some(shape) = group.shape.clone().or_else(|| self.shape(&group.first)) {
                 place = format!("{place}  {shape}");
             }
             table.row(row(group.bytes, group.count, born), place);
@@ -262,15 +298,34 @@ impl Report<'_> {
 
     /// Live allocations of the same size and stack as one row, most bytes first.
     fn groups(&self, kept: &[(AllocIdx, Allocation)]) -> Vec<Group> {
-        let mut numbers: HashMap<(u64, StackId, bool), usize> = HashMap::new();
+        let mut numbers: HashMap<(u64, StackId, bool, Option<String>), usize> = HashMap::new();
         let mut groups: Vec<Group> = Vec::new();
-        for (_, allocation) in kept {
+        let mut own: HashMap<StackId, bool> = HashMap::new();
+        for (index, allocation) in kept {
             let is_awaiting = allocation.released <= self.state.at;
-            let number =
-                *numbers.entry((allocation.requested, allocation.stack, is_awaiting)).or_insert_with(|| {
-                    groups.push(Group { first: *allocation, count: 0, bytes: 0, is_awaiting });
-                    groups.len() - 1
+            // A line of its own says more than the forward line that it answers to.
+            let has_own = *own.entry(allocation.stack).or_insert_with(|| {
+                let is_own = |frame: Frame| {
+                    !is_internal(self.snapshot.text(frame.name), self.snapshot.text(frame.file))
+                };
+                self.snapshot.frames(allocation.stack).any(is_own)
+            });
+            let backward_of = if has_own { None } else { self.backward_of(*index) };
+            let key = (allocation.requested, allocation.stack, is_awaiting, backward_of.clone());
+            let number = *numbers.entry(key).or_insert_with(|| {
+                let logged = self.recorded.of(self.snapshot, *index);
+                let shape =
+                    logged.map(|logged| format!("{}{:?}", text::printable(&logged.dtype), logged.shape));
+                groups.push(Group {
+                    first: *allocation,
+                    count: 0,
+                    bytes: 0,
+                    is_awaiting,
+                    backward_of,
+                    shape,
                 });
+                groups.len() - 1
+            });
             if let Some(group) = groups.get_mut(number) {
                 group.count += 1;
                 group.bytes = group.bytes.saturating_add(allocation.requested);
@@ -291,4 +346,7 @@ struct Group {
     count: usize,
     bytes: u64,
     is_awaiting: bool,
+    backward_of: Option<String>,
+    /// As the recorder logged it for the first.
+    shape: Option<String>,
 }

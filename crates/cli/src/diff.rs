@@ -331,7 +331,8 @@ struct ChangeJson<'a> {
 
 impl<'a> ChangeJson<'a> {
     fn new(change: &'a StackChange) -> Self {
-        let line = |line: &'a Line| FrameJson { name: &line.name, file: &line.file, line: line.line };
+        let line =
+            |line: &'a Line| FrameJson { name: &line.name, file: &line.file, line: line.line, source: None };
         Self {
             change: change.bytes(),
             before: change.before.bytes,

@@ -68,7 +68,25 @@ fn checks(subject: &Subject) -> Vec<Check> {
     checks.extend(stacks(subject, events));
     checks.push(times(subject, events));
     checks.push(annotations(subject));
+    checks.extend(extras(subject));
     checks
+}
+
+/// What other recorders added, and what is not understood, as it is.
+fn extras(subject: &Subject) -> Option<Check> {
+    let extras = &subject.snapshot().extras;
+    let mut notes = Vec::new();
+    if !extras.sources.is_empty() {
+        notes.push(format!(
+            "{}: lines of the program beside frames",
+            text::plural(extras.sources.len(), "source file")
+        ));
+    }
+    if !extras.shapes.is_empty() {
+        notes.push(format!("{}: shapes of tensors", text::plural(extras.shapes.len(), "logged result")));
+    }
+    notes.extend(extras.raw.iter().map(|(key, raw)| format!("`{key}` is not understood: {raw}")));
+    (!notes.is_empty()).then(|| Check { notes, ..Check::good("the recorder added keys of its own") })
 }
 
 /// Is the history complete?

@@ -90,6 +90,12 @@ struct EventJson<'a> {
     name: &'a str,
     compile_context: &'a str,
     user_metadata: &'a str,
+    /// PyTorch's own mark.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    internal_metadata: &'a str,
+    /// The forward traceback of anomaly detection.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    forward: &'a str,
 }
 
 fn json<'a>(subject: &'a Subject, events: &EventTable, row: usize, event: &Event) -> EventJson<'a> {
@@ -115,5 +121,7 @@ fn json<'a>(subject: &'a Subject, events: &EventTable, row: usize, event: &Event
         name: snapshot.text(frame.name),
         compile_context: snapshot.text(meta.compile_context),
         user_metadata: snapshot.text(meta.user_metadata),
+        internal_metadata: snapshot.text(meta.internal_metadata),
+        forward: snapshot.text(meta.forward),
     }
 }

@@ -16,11 +16,15 @@ pub(crate) struct FrameJson<'a> {
     pub(crate) name: &'a str,
     pub(crate) file: &'a str,
     pub(crate) line: u32,
+    /// The text of the line, where the recorder kept it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<&'a str>,
 }
 
 impl<'a> FrameJson<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, frame: Frame) -> Self {
-        Self { name: snapshot.text(frame.name), file: snapshot.text(frame.file), line: frame.line }
+        let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.file));
+        Self { name, file, line: frame.line, source: snapshot.extras.source_line(file, frame.line) }
     }
 }
 

@@ -10,6 +10,9 @@ pub fn place(file: &str, line: u32, name: &str) -> String {
 
 /// A function without its parameters: `at::_ops::mm::call(at::Tensor const&, …)` is `at::_ops::mm::call`.
 fn function(name: &str) -> &str {
+    if let Some(node) = autograd_node(name) {
+        return node;
+    }
     let end = name.strip_suffix(" const").unwrap_or(name);
     if !end.ends_with(')') || !end.contains("::") {
         return name;
@@ -28,6 +31,19 @@ fn function(name: &str) -> &str {
         }
     }
     name
+}
+
+/// The node of the autograd graph that a C++ function belongs to: `torch::autograd::generated::MmBackward0::apply(…)` is
+/// `MmBackward0`.
+pub fn autograd_node(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix("torch::autograd::")?;
+    let rest = rest.strip_prefix("generated::").unwrap_or(rest);
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+    let (node, call) = rest.split_at(end);
+    let is_call = call.starts_with("::apply(") || call.starts_with("_apply_functional(");
+    let is_node =
+        node == "AccumulateGrad" || node.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with("Backward");
+    (is_call && is_node).then_some(node)
 }
 
 /// A frame with its whole path. Regular expressions are matched against this.
@@ -62,6 +78,18 @@ fn line_at(file: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_of_autograd_have_short_names() {
+        let apply = "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)";
+        assert_eq!(place("??", 0, apply), "BmmBackward0");
+        assert_eq!(
+            autograd_node("torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor>&&)"),
+            Some("AccumulateGrad")
+        );
+        assert_eq!(autograd_node("torch::autograd::Engine::thread_main(std::shared_ptr<x> const&)"), None);
+        assert_eq!(autograd_node("torch::autograd::generated::MmBackward0::release_variables()"), None);
+    }
 
     #[test]
     fn a_place_is_file_line_and_function() {

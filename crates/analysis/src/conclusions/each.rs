@@ -2,6 +2,7 @@
 
 use vramscope_snapshot::{Snapshot, StrId};
 
+use crate::conclusions::backward::forward_line;
 use crate::conclusions::categories::{Categories, Rules};
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::modules::Modules;
@@ -40,6 +41,18 @@ pub struct Conclusion<'a> {
     pub module: Option<&'a str>,
     /// The step that it was made in.
     pub step: Option<u64>,
+}
+
+impl Conclusions {
+    /// The forward line that an allocation of a backward pass belongs to, `model.py:66 forward`, and how that is known.
+    pub fn backward_of(
+        &self,
+        snapshot: &Snapshot,
+        replay: &Replay,
+        index: AllocIdx,
+    ) -> Option<(String, KnownBy)> {
+        forward_line(snapshot, replay, self.modules.answers(), index)
+    }
 }
 
 impl Conclusions {

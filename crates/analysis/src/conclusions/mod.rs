@@ -1,5 +1,6 @@
 //! What is concluded from the answers: what memory is for, whether it leaks, what went wrong and what to do about it.
 
+pub(crate) mod backward;
 pub mod categories;
 pub(crate) mod each;
 pub(crate) mod growth;

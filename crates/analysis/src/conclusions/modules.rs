@@ -2,19 +2,18 @@
 //!
 //! A program that sets `user_metadata` to a module's path (`model.layers.0.self_attn`) says it itself. Otherwise layers
 //! follow from the order of the forward pass ([`layers`](super::layers)), marked as inferred.
-//!
-//! The autograd engine's thread knows no module, but it frees what a node had kept as soon as the node is done. So what
-//! the backward pass allocates belongs to the forward allocation that is freed next.
+//! What the backward pass allocates belongs to the module of the forward allocation that it answers to
+//! ([`backward`](super::backward)).
 
 use hashbrown::HashMap;
 use vramscope_snapshot::{Snapshot, StrId};
 
+use crate::conclusions::backward::Answers;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::layers::layers;
-use crate::conclusions::passes::{Part, Passes};
 use crate::conclusions::run::Run;
 use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
+use crate::replay::allocations::AllocIdx;
 
 /// A module for each allocation of a device that has one.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +21,7 @@ pub struct Modules {
     names: Vec<String>,
     /// A row of `names` plus one for each allocation; 0 for none.
     of: Vec<u32>,
-    /// The forward allocation that a backward allocation answers to, plus one; 0 for none.
-    answers: Vec<u32>,
+    answers: Answers,
     known_by: KnownBy,
 }
 
@@ -42,7 +40,7 @@ impl Modules {
                 (names, of, known_by)
             }
         };
-        Self { names, of, answers: answers(replay, &run.passes), known_by }
+        Self { names, of, answers: Answers::new(replay, &run.passes), known_by }
     }
 
     /// The module that an allocation was made in.
@@ -57,7 +55,11 @@ impl Modules {
 
     /// The forward allocation that an allocation of a backward pass answers to: the next that the pass frees.
     pub fn answers_to(&self, allocation: AllocIdx) -> Option<AllocIdx> {
-        self.answers.get(allocation.index())?.checked_sub(1).map(AllocIdx)
+        self.answers.of(allocation)
+    }
+
+    pub(crate) fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     /// The module that an allocation of a backward pass belongs to.
@@ -128,34 +130,6 @@ fn module_path(metadata: &str) -> Option<String> {
     };
     let is_path = text.split('.').all(is_word) && !text.starts_with(|first: char| first.is_ascii_digit());
     is_path.then(|| text.to_owned())
-}
-
-/// For each allocation of a backward pass the forward allocation that the pass frees next, plus one.
-fn answers(replay: &Replay, passes: &Passes) -> Vec<u32> {
-    let allocations = replay.allocations();
-    if !passes.has(Part::Backward) {
-        return Vec::new();
-    }
-    let mut answers = vec![0; allocations.len()];
-    let mut waiting: Vec<AllocIdx> = Vec::new();
-    for pass in passes.of(Part::Backward) {
-        waiting.clear();
-        let mut last = 0;
-        for row in pass.from.0..pass.to.0 {
-            let Some(index) = replay.allocation_of(vramscope_snapshot::EventIdx(row)) else { continue };
-            let (opened, released) = (allocations.opened[index.index()], allocations.released[index.index()]);
-            let now = Moment(row + 1);
-            if opened == now {
-                waiting.push(index);
-            } else if released == now && opened <= pass.from && opened > Moment::START {
-                last = index.0 + 1;
-                waiting.drain(..).for_each(|index| answers[index.index()] = last);
-            }
-        }
-        // After the last of them the pass finishes what it is at.
-        waiting.drain(..).for_each(|index| answers[index.index()] = last);
-    }
-    answers
 }
 
 #[cfg(test)]

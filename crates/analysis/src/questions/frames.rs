@@ -39,8 +39,18 @@ pub fn user_frame(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
     frames.iter().find(is_own).map(|&id| snapshot.stacks.frame(id)).or_else(|| innermost(snapshot, stack))
 }
 
-/// The innermost frame that is not the machinery which recorded the stack; else the innermost of all.
+/// The node of the autograd graph that a stack is in: `MmBackward0`, `AccumulateGrad`.
+pub fn autograd_node(snapshot: &Snapshot, stack: StackId) -> Option<&str> {
+    snapshot.frames(stack).find_map(|frame| vramscope_format::autograd_node(snapshot.text(frame.name)))
+}
+
+/// The innermost frame that is not the machinery which recorded the stack, a node of the autograd graph before others;
+/// else the innermost of all.
 pub(crate) fn innermost(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
+    let is_node = |frame: &Frame| vramscope_format::autograd_node(snapshot.text(frame.name)).is_some();
+    if let Some(node) = snapshot.frames(stack).find(is_node) {
+        return Some(node);
+    }
     let is_machinery = |frame: &Frame| {
         let name = snapshot.text(frame.name);
         ["unwind::", "CapturedTraceback", "CUDACachingAllocator", "gather_with_cpp"]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use vramscope_files::Opened;
-use vramscope_snapshot::{Damage, Settings, Snapshot, StrId, StringTable};
+use vramscope_snapshot::{Damage, Extras, Settings, Snapshot, StrId, StringTable};
 
 use super::public::{self, Said};
 
@@ -35,6 +35,7 @@ pub(super) fn redact(mut opened: Opened, keep_libraries: bool) -> Opened {
         // Both quote the file.
         warnings: Vec::new(),
         unknown_keys: Vec::new(),
+        extras: Extras::default(),
         ignored_frames: Vec::new(),
         // What has no text in it.
         stacks: old.stacks.clone(),

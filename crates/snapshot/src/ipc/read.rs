@@ -6,8 +6,8 @@ use super::IpcError;
 use super::tables::Incoming;
 use crate::model::{
     Action, Annotation, BlockState, BlockTable, Column, Damage, DeviceId, EventTable, Frame, FrameId, Fx,
-    Meta, MetaId, Outside, PoolId, Segment, SegmentKind, Settings, Snapshot, StackId, StackTable, Stage,
-    StrId, StreamId, StringTable, Totals, Trace,
+    LoggedShape, Meta, MetaId, Outside, PoolId, Segment, SegmentKind, Settings, Snapshot, Source, StackId,
+    StackTable, Stage, StrId, StreamId, StringTable, Totals, Trace,
 };
 
 pub(super) fn read(mut source: impl BufRead) -> Result<Snapshot, IpcError> {
@@ -287,10 +287,28 @@ fn about(mut table: Incoming) -> Result<(Snapshot, usize), IpcError> {
             }
             "setting" => settings.all.push((name, value)),
             "warning" => snapshot.warnings.push(value),
+            "source" => snapshot.extras.sources.push(Source::new(name, value)),
+            "shape" => snapshot.extras.shapes.extend(logged_shape(&name, &value)),
+            "raw" => snapshot.extras.raw.push((name, value)),
             "unknown_key" => snapshot.unknown_keys.push(value),
             _ => {}
         }
     }
     snapshot.settings = settings;
     Ok((snapshot, traces))
+}
+
+/// A shape as [`write`](super::write) puts it in words.
+fn logged_shape(name: &str, value: &str) -> Option<LoggedShape> {
+    let (device, addr) = name.split_once(' ')?;
+    let mut parts = value.split('\t');
+    let (operator, dtype, sides) = (parts.next()?, parts.next()?, parts.next()?);
+    let shape = sides.split(',').filter(|side| !side.is_empty()).map(str::parse).collect::<Result<_, _>>();
+    Some(LoggedShape {
+        device: DeviceId(device.parse().ok()?),
+        addr: addr.parse().ok()?,
+        operator: operator.to_owned(),
+        dtype: dtype.to_owned(),
+        shape: shape.ok()?,
+    })
 }

@@ -154,6 +154,16 @@ fn about(snapshot: &Snapshot, out: &mut impl Write) -> Result<(), ArrowError> {
         snapshot.capacities.iter().map(|(device, n)| ("capacity", device.0.to_string(), n.to_string())),
     );
     facts.extend(snapshot.warnings.iter().map(|text| ("warning", String::new(), text.clone())));
+    let extras = &snapshot.extras;
+    facts.extend(
+        extras.sources.iter().map(|source| ("source", source.file.clone(), source.text().to_owned())),
+    );
+    facts.extend(extras.shapes.iter().map(|logged| {
+        let sides: Vec<_> = logged.shape.iter().map(u64::to_string).collect();
+        let name = format!("{} {}", logged.device.0, logged.addr);
+        ("shape", name, format!("{}\t{}\t{}", logged.operator, logged.dtype, sides.join(",")))
+    }));
+    facts.extend(extras.raw.iter().map(|(key, text)| ("raw", key.clone(), text.clone())));
     facts.extend(snapshot.unknown_keys.iter().map(|text| ("unknown_key", String::new(), text.clone())));
     let facts = &facts;
     Outgoing::new("about", facts.len())

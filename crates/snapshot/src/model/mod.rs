@@ -3,6 +3,7 @@
 mod annotation;
 mod column;
 mod event;
+mod extras;
 mod ids;
 mod segment;
 mod settings;
@@ -14,6 +15,7 @@ mod totals;
 pub use annotation::{Annotation, Stage};
 pub use column::Column;
 pub use event::{Action, Event, EventTable, Meta, Trace};
+pub use extras::{Extras, LoggedShape, Source};
 pub use ids::{DeviceId, EventIdx, FrameId, MetaId, PoolId, StackId, StrId, StreamId};
 pub use segment::{Block, BlockState, BlockTable, Segment, SegmentKind};
 pub use settings::Settings;

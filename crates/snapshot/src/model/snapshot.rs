@@ -1,7 +1,7 @@
 //! What one file says.
 
 use super::{
-    Annotation, BlockTable, DeviceId, EventTable, Frame, FrameId, Has, Meta, MetaId, Outside, PoolId,
+    Annotation, BlockTable, DeviceId, EventTable, Extras, Frame, FrameId, Has, Meta, MetaId, Outside, PoolId,
     Segment, Settings, StackId, StackTable, StrId, StreamId, StringTable, Totals, Trace,
 };
 
@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
     /// Keys that this version does not know and left out.
     pub unknown_keys: Vec<String>,
+    /// What other recorders added.
+    pub extras: Extras,
     /// Frames that are passed over when the user's own line of a stack is looked for: the user's choice, not the
     /// file's. In order.
     pub ignored_frames: Vec<FrameId>,

@@ -1,6 +1,7 @@
 //! The top-level value into a [`Snapshot`].
 
 use super::ReadError;
+use super::extras;
 use super::keys::Key;
 use super::objects::{Items, Objects, Run};
 use super::oddities::Oddity;
@@ -70,7 +71,10 @@ impl Build<'_> {
                     None => values.push((key, value)),
                 },
                 None if self.snapshot.unknown_keys.len() < MAX_UNKNOWN_KEYS => {
-                    self.snapshot.unknown_keys.push(shortened(self.tables.strings.table.get(text)));
+                    let key = shortened(self.tables.strings.table.get(text));
+                    let raw = extras::raw(self.objects, &self.tables, value);
+                    self.snapshot.extras.raw.push((key.clone(), raw));
+                    self.snapshot.unknown_keys.push(key);
                 }
                 None => {}
             }
@@ -86,6 +90,14 @@ impl Build<'_> {
                     self.snapshot.settings = settings(self.objects, &self.tables, value);
                 }
                 Key::ExternalAnnotations => self.annotations(value),
+                Key::SourceCode => {
+                    self.snapshot.extras.sources = extras::sources(self.objects, &mut self.tables, value);
+                    continue;
+                }
+                Key::ShapeData => {
+                    self.snapshot.extras.shapes = extras::shapes(self.objects, &mut self.tables, value);
+                    continue;
+                }
                 _ => continue,
             }
             is_snapshot |= !matches!(key, Key::AllocatorSettings | Key::ExternalAnnotations);

@@ -68,6 +68,9 @@ keys! {
     HostSegments = "host_segments",
     HostTraces = "host_traces",
     Traces = "traces",
+    // Of other recorders
+    SourceCode = "source_code",
+    ShapeData = "shape_data",
 }
 
 /// Id of the first key: 0 is the empty text.

@@ -3,6 +3,7 @@
 mod ascend;
 mod build;
 mod decimal;
+mod extras;
 mod fast;
 mod html;
 mod intern;

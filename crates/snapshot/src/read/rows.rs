@@ -5,6 +5,7 @@
 
 use hashbrown::HashMap;
 
+use super::extras;
 use super::intern::{Rows, Stacks, Strings};
 use super::keys::{self, Key};
 use super::objects::{List, Objects};
@@ -162,7 +163,7 @@ impl Tables {
                 Key::Frames => event.stack = self.stack(value),
                 Key::CppFrames => cpp_frames = value,
                 Key::CompileContext => meta.compile_context = text_of(value),
-                Key::UserMetadata => meta.user_metadata = text_of(value),
+                Key::UserMetadata => meta.user_metadata = self.text_or_json(objects, value),
                 Key::InternalMetadata => meta.internal_metadata = text_of(value),
                 Key::Category => meta.category = text_of(value),
                 Key::ForwardFrames => meta.forward = self.joined(objects, value),
@@ -410,6 +411,19 @@ impl Tables {
     }
 
     /// A list of strings as one string. Lists that hold the same strings are joined once.
+    /// A text as it is; anything else as JSON. Newer versions of PyTorch take dictionaries as metadata.
+    fn text_or_json(&mut self, objects: &Objects, value: Value) -> StrId {
+        if !matches!(value, Value::Dict(_) | Value::List(_) | Value::Tuple(_)) {
+            return text_of(value);
+        }
+        let text = extras::raw(objects, self, value);
+        if !self.afford(text.len() as u64) {
+            self.oddities.note(Oddity::Repeated);
+            return StrId::EMPTY;
+        }
+        self.strings.intern(text.as_bytes())
+    }
+
     fn joined(&mut self, objects: &Objects, value: Value) -> StrId {
         let Some(list) = objects.list(value) else { return StrId::EMPTY };
         if let [only] = list.values() {

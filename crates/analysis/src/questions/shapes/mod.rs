@@ -8,12 +8,14 @@
 
 mod catalog;
 mod dims;
+mod recorded;
 
 use vramscope_snapshot::{Snapshot, StackId};
 
 pub use catalog::Kind;
 use catalog::Tensor;
 pub use dims::{Dims, DimsError};
+pub use recorded::RecordedShapes;
 
 /// From this confidence on a hint is worth showing. Of random sizes fewer than 3 % have one.
 pub const SHOWN: f32 = 0.5;
