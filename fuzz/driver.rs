@@ -100,7 +100,7 @@ fn check_questions(snapshot: &Snapshot, replay: &Replay) {
         assert!(phase.peak.bytes <= replay.peak(Counter::Requested).bytes, "no phase is above the peak");
     }
     let end = replay.end();
-    let samples = fragmentation(replay, (Moment::START, end), MOMENTS as u32, None).samples;
+    let samples = fragmentation(replay, (Moment::START, end), MOMENTS as u32, None, |_| true).samples;
     assert!(samples.iter().all(|sample| sample.unusable <= sample.free), "what is unusable is free");
     pending(snapshot, replay);
     let digest = || {

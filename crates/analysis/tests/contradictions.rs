@@ -42,7 +42,7 @@ fn segments_that_are_missing_at_the_end() {
     let gap = gap(&snapshot, &replay, &replay.state(Moment(2)));
     assert_eq!((gap.total, gap.unexplained), (0, 0));
     assert_eq!(gap.contradicted, 10 * MIB);
-    let samples = fragmentation(&replay, (Moment::START, replay.end()), 4, Some(u64::MAX)).samples;
+    let samples = fragmentation(&replay, (Moment::START, replay.end()), 4, Some(u64::MAX), |_| true).samples;
     assert!(samples.iter().all(|sample| sample.reserved >= 0));
 }
 

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Amount, Capacity, Counter, Finding, Kind, Moment, RankDigest, Replay, Severity, Status, compare_ranks,
-    fragmentation, insights, largest_fit, moment_at_time, pending, phases, pinned, rank_insights, spans,
+    Amount, Capacity, Certainty, Counter, Finding, Kind, Moment, RankDigest, Replay, Severity, Status,
+    compare_ranks, fragmentation, insights, largest_fit, moment_at_time, pending, phases, pinned,
+    rank_insights, spans,
 };
 use vramscope_snapshot::{DeviceId, Snapshot};
 
@@ -86,8 +87,8 @@ fn healthy_runs_have_nothing_to_act_on() {
     }
 }
 
-/// PyTorch counts retries itself. With settings that give segments back earlier it cannot be told from the trace
-/// which were retries.
+/// PyTorch counts retries itself. With settings that give segments back earlier, the simulation tells which were
+/// retries; where it does not reproduce the recording, the finding says that it is likely only.
 #[test]
 fn retries_are_those_that_pytorch_counted() {
     let mut compared = 0;
@@ -96,9 +97,8 @@ fn retries_are_those_that_pytorch_counted() {
         let last = oracle["marks"].as_array().unwrap().last().unwrap().clone();
         let (Some(retries), Some(ooms)) = (last["retries"].as_u64(), last["ooms"].as_u64()) else { continue };
         let (snapshot, replay) = read(&name);
-        let is_early = snapshot.settings.max_split_size.is_some() || name.starts_with("gc_threshold");
         // An error that is caught after the dump is not in the file.
-        if is_early || replay.verdict().status != Status::Exact || ooms != replay.ooms().len() as u64 {
+        if replay.verdict().status != Status::Exact || ooms != replay.ooms().len() as u64 {
             continue;
         }
         let found = found(&snapshot, &replay);
@@ -106,10 +106,14 @@ fn retries_are_those_that_pytorch_counted() {
             Some(finding) => evidence(finding, "retries"),
             None => Amount::Count(replay.ooms().len() as u64),
         };
+        if found.iter().any(|finding| finding.kind == Kind::Retries && finding.certainty == Certainty::Likely)
+        {
+            continue;
+        }
         assert_eq!(ours, Amount::Count(retries), "{name}");
         compared += 1;
     }
-    assert!(compared > 30, "{compared}");
+    assert!(compared > 35, "{compared}");
 }
 
 #[test]
@@ -132,6 +136,10 @@ fn a_kept_graph_is_named_with_its_line() {
         .collect();
     let per_step = (ends[5] - ends[1]) / 4.0;
     let Amount::Bytes(ours) = evidence(leak, "bytes per step") else { panic!("bytes") };
+    // Six steps, of which the first two fill caches: what is said adds up.
+    assert_eq!(evidence(leak, "of which are counted"), Amount::Count(4));
+    assert!(leak.bytes.abs_diff(4 * ours) < 4, "{} over 4 steps of {ours}", leak.bytes);
+    assert!(leak.what.contains("over the last 4 of 6"), "{}", leak.what);
     assert!((ours as f64 - per_step).abs() < per_step * 0.05, "{ours}, PyTorch {per_step}");
 }
 
@@ -164,8 +172,11 @@ fn a_leak_is_found_without_annotations() {
     assert_eq!(evidence(leak, "confidence"), Amount::Share(1.0));
 }
 
+/// The batch doubles from step to step. 32 MiB would have fitted in one piece of the 185 MiB that were free, but the
+/// step as a whole could not: PyTorch's own peaks of the four steps before are 543, 1036, 1959 and 3805 MiB, so the next
+/// adds twice the 1846 MiB that the last one added, and the process held 4266 MiB when 32 more were refused.
 #[test]
-fn an_error_for_want_of_one_piece_is_fragmentation() {
+fn an_error_in_a_step_that_cannot_fit_is_lack() {
     let (snapshot, replay) = read("oom");
     let found = found(&snapshot, &replay);
     let oom = &found[0];
@@ -175,8 +186,21 @@ fn an_error_for_want_of_one_piece_is_fragmentation() {
     assert_eq!(evidence(oom, "requested"), Amount::Bytes(32 * MIB));
     let at = replay.counters(Moment::after(replay.ooms()[0].event));
     assert_eq!(evidence(oom, "free in holes"), Amount::Bytes((at.reserved - at.active) as u64));
-    assert_eq!(evidence(oom, "cause"), Amount::Text("fragmentation".into()));
+    assert_eq!(evidence(oom, "cause"), Amount::Text("lack".into()));
     assert_eq!(evidence(oom, "reserved"), Amount::Bytes(4_473_225_216));
+    assert_eq!(evidence(oom, "granted, so the limit is at least"), Amount::Bytes(4_473_225_216));
+    assert_eq!(evidence(oom, "refused, so the limit is below"), Amount::Bytes(4_473_225_216 + 32 * MIB));
+    let Amount::Bytes(last) = evidence(oom, "peak of the step before") else { panic!("bytes") };
+    let Amount::Bytes(next) = evidence(oom, "needed by this step") else { panic!("bytes") };
+    assert_eq!((last / MIB, next / MIB), (3805, 3805 + 2 * 1846));
+    let line = oom.site.line.as_ref().unwrap();
+    assert!(
+        oom.what.contains(&line.short()) && oom.what.contains("peaks double with each step"),
+        "{}",
+        oom.what
+    );
+    assert_eq!(oom.certainty, Certainty::Likely);
+    assert!(oom.queries().contains(&"at --at oom:1"), "{:?}", oom.queries());
 }
 
 /// 20 MiB are held, 8 of them in use, 4 free on the device.
@@ -265,7 +289,7 @@ fn fragmentation_over_time_adds_up() {
     for name in ["llama_python", "expandable", "max_split", "oom"] {
         let (_, replay) = read(name);
         assert_eq!(replay.verdict().status, Status::Exact);
-        let found = fragmentation(&replay, (Moment::START, replay.end()), 32, None);
+        let found = fragmentation(&replay, (Moment::START, replay.end()), 32, None, |_| true);
         assert_eq!(found.samples.len(), 33);
         for sample in &found.samples {
             let counters = replay.counters(sample.at);

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use vramscope_analysis::Status;
+use vramscope_analysis::query::{NOTHING_RECORDED, QueryError};
 use vramscope_snapshot::{Action, EventIdx, EventTable, StackId};
 
 use crate::args::DoctorArgs;
@@ -12,33 +13,59 @@ use crate::subject::{Subject, answer};
 use crate::text;
 
 pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    answer(&args.source, None, out, &mut |subject, _, out| {
+    let asked = answer(&args.source, None, out, &mut |subject, _, out| {
         let checks = checks(subject);
         if args.source.output.json {
-            let report =
-                Report { schema: "vramscope/doctor/1", device: subject.replay().device().0, checks: &checks };
+            let report = Report {
+                schema: "vramscope/doctor/2",
+                device: Some(subject.replay().device().0),
+                checks: &checks,
+            };
             return Ok(vramscope_files::json(out, &report)?);
         }
         writeln!(out, "{}", subject.device())?;
-        for check in &checks {
-            writeln!(out, "\n  {} {}", if check.ok { "✓" } else { "!" }, text::wrapped(&check.what, 4))?;
-            for note in &check.notes {
-                writeln!(out, "      {}", text::wrapped(&text::printable(note), 6))?;
+        Ok(print(&checks, out)?)
+    });
+    // A recording of nothing is what this verb is for.
+    match asked {
+        Err(error) if error.downcast_ref().is_some_and(|QueryError(why)| why == NOTHING_RECORDED) => {
+            let checks = [Check::bad(
+                error.to_string(),
+                "Record where the tensors are made, in the process that makes them, and dump after that:\n\
+                 torch.cuda.memory._record_memory_history()\n...\n\
+                 torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")",
+            )];
+            if args.source.output.json {
+                let report = Report { schema: "vramscope/doctor/2", device: None, checks: &checks };
+                vramscope_files::json(&mut *out, &report)?;
+                writeln!(out)?;
+            } else {
+                print(&checks, out)?;
             }
-            if let Some(advice) = &check.advice {
-                for line in advice.lines() {
-                    writeln!(out, "      > {}", text::wrapped(line, 8))?;
-                }
-            }
+            Ok(ExitCode::SUCCESS)
         }
-        Ok(())
-    })
+        asked => asked,
+    }
+}
+
+fn print(checks: &[Check], out: &mut dyn Write) -> std::io::Result<()> {
+    for check in checks {
+        writeln!(out, "\n  {} {}", if check.ok { "✓" } else { "!" }, text::wrapped(&check.what, 4))?;
+        for note in &check.notes {
+            writeln!(out, "      {}", text::wrapped(&text::printable(note), 6))?;
+        }
+        for line in check.advice.iter().flat_map(|advice| advice.lines()) {
+            writeln!(out, "      > {}", text::wrapped(line, 8))?;
+        }
+    }
+    Ok(())
 }
 
 #[derive(Serialize)]
 struct Report<'a> {
     schema: &'static str,
-    device: i32,
+    /// None where nothing was allocated on any.
+    device: Option<i32>,
     checks: &'a [Check],
 }
 
@@ -100,8 +127,18 @@ fn history(subject: &Subject) -> Check {
              torch.cuda.memory._record_memory_history()"
         }
         Status::RingOverflow => {
-            "Keep more of the history, or record a shorter part of the run:\n\
-             torch.cuda.memory._record_memory_history(max_entries=10_000_000)"
+            let events = subject.replay().events();
+            // A ring that is full has as many events as it holds, which people choose as a round number.
+            if !events.is_multiple_of(100) && !events.is_power_of_two() {
+                "Dump before the history is cleared: calling _record_memory_history() again, or with enabled=None, \
+                 clears it"
+            } else if events < 1_000_000 {
+                "Keep more of the history, or record a shorter part of the run:\n\
+                 torch.cuda.memory._record_memory_history(max_entries=1_000_000)"
+            } else {
+                "Keep more of the history, or record a shorter part of the run:\n\
+                 torch.cuda.memory._record_memory_history(max_entries=100_000_000)"
+            }
         }
         Status::EventsSkipped => {
             "Record all actions: leave skip_actions out:\ntorch.cuda.memory._record_memory_history()"
@@ -176,21 +213,7 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
         ));
         return checks;
     }
-    let mut check =
-        Check::good(format!("{} of the allocations have a stack", share(allocs - absent - empty)));
-    if empty * 20 > allocs {
-        check.ok = false;
-        check.notes.push(format!(
-            "{} have an empty one: they were made on threads without Python frames, such as autograd's",
-            share(empty)
-        ));
-        check.advice = Some(
-            "C++ frames show what they are, at the price of larger files and slower dumps:\n\
-             torch.cuda.memory._record_memory_history(stacks=\"all\")"
-                .into(),
-        );
-    }
-    checks.push(check);
+    checks.push(at_peak(subject, share(allocs - absent - empty)));
     if frees > 0 && same == frees && absent == 0 {
         checks.push(Check::bad(
             "frees carry the stack of their allocation (context=\"alloc\"): where memory is freed is not known",
@@ -198,6 +221,47 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
         ));
     }
     checks
+}
+
+/// How much of what is live at the peak has a stack: what people want to know is where the bytes come from.
+fn at_peak(subject: &Subject, of_allocations: String) -> Check {
+    let (mut all, mut absent, mut empty) = (0_u64, 0_u64, 0_u64);
+    for weight in subject.live(&subject.replay().state(subject.kept_peak().at)) {
+        all = all.saturating_add(weight.bytes);
+        match weight.stack {
+            StackId::ABSENT => absent = absent.saturating_add(weight.bytes),
+            StackId::EMPTY => empty = empty.saturating_add(weight.bytes),
+            _ => {}
+        }
+    }
+    let share = |bytes: u64| text::share(bytes, all.max(1));
+    let named = all.saturating_sub(absent).saturating_sub(empty);
+    let mut check = Check::good(format!(
+        "{} of the bytes live at the peak have a stack, and {of_allocations} of all allocations",
+        share(named)
+    ));
+    let most = all / 20;
+    if absent > most {
+        check.ok = false;
+        check.notes.push(format!("{} have none: they are older than the recording", share(absent)));
+        check.advice = Some(
+            "Start recording before the model is made:\ntorch.cuda.memory._record_memory_history()".into(),
+        );
+    }
+    if empty > most {
+        check.ok = false;
+        check.notes.push(format!(
+            "{} have an empty one: they were made on threads without Python frames, such as autograd's",
+            share(empty)
+        ));
+        let cpp = "C++ frames show what they are, at the price of larger files and slower dumps:\n\
+                   torch.cuda.memory._record_memory_history(stacks=\"all\")";
+        check.advice = Some(match check.advice.take() {
+            Some(advice) => format!("{advice}\n{cpp}"),
+            None => cpp.to_owned(),
+        });
+    }
+    check
 }
 
 fn times(subject: &Subject, events: &EventTable) -> Check {

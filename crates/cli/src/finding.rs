@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
-use vramscope_analysis::{Amount, Evidence, Finding, Kind, Line, Moment, Severity};
+use vramscope_analysis::{Amount, Certainty, Evidence, Finding, Line, Moment, Severity, command};
 use vramscope_snapshot::Pool;
 
 use crate::output::FrameJson;
@@ -13,10 +13,14 @@ use crate::text;
 
 #[derive(Serialize)]
 pub(crate) struct FindingJson {
+    /// The same whenever the same thing is found again.
+    id: String,
     /// None where it is about several files.
     device: Option<i32>,
+    devices: Vec<i32>,
     pub(crate) kind: &'static str,
     pub(crate) severity: &'static str,
+    how_sure: &'static str,
     pub(crate) bytes: u64,
     /// The events after which it begins and ends; none before the first.
     first_event: Option<u32>,
@@ -60,6 +64,9 @@ struct EvidenceJson {
     place: Option<String>,
     #[serde(flatten)]
     value: AmountJson,
+    /// The command that shows it, without the program and the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -81,7 +88,7 @@ impl From<&Evidence> for EvidenceJson {
             Amount::Micros(us) => AmountJson::Microseconds(*us),
             Amount::Text(text) => AmountJson::Text(text.clone()),
         };
-        Self { name: evidence.name, place: evidence.place.clone(), value }
+        Self { name: evidence.name, place: evidence.place.clone(), value, query: evidence.query.clone() }
     }
 }
 
@@ -94,9 +101,12 @@ impl FindingJson {
             snapshot.frames(stack).map(|frame| FrameJson::new(snapshot, frame).into()).collect()
         });
         Self {
+            id: finding.id(),
             device: subject.map(|subject| subject.replay().device().0),
+            devices: finding.devices.iter().map(|device| device.0).collect(),
             kind: finding.kind.name(),
             severity: finding.severity.name(),
+            how_sure: finding.certainty.name(),
             bytes: finding.bytes,
             first_event: event(finding.when.0),
             last_event: event(finding.when.1),
@@ -126,9 +136,6 @@ pub(crate) fn print_short(finding: &Finding, out: &mut dyn Write) -> std::io::Re
         Severity::Low => style::paint(Role::Dim, " ·"),
     };
     writeln!(out, " {mark} {}", text::wrapped(&text::printable(&finding.what), 4))?;
-    if let Some(place) = asked_by(finding) {
-        writeln!(out, "    {}", text::wrapped(&place, 4))?;
-    }
     if finding.severity > Severity::Low {
         let advice = text::wrapped(&text::printable(&finding.advice), 6);
         writeln!(out, "    {} {advice}", style::paint(Role::Dim, "→"))?;
@@ -137,7 +144,7 @@ pub(crate) fn print_short(finding: &Finding, out: &mut dyn Write) -> std::io::Re
 }
 
 /// The finding with everything that it rests on.
-pub(crate) fn print_long(finding: &Finding, out: &mut dyn Write) -> std::io::Result<()> {
+pub(crate) fn print_long(finding: &Finding, file: &str, out: &mut dyn Write) -> std::io::Result<()> {
     let (role, mark) = match finding.severity {
         Severity::High => (Role::Bad, "!!"),
         Severity::Medium => (Role::Warning, "! "),
@@ -147,14 +154,14 @@ pub(crate) fn print_long(finding: &Finding, out: &mut dyn Write) -> std::io::Res
         0 => String::new(),
         n => text::size(n),
     };
-    let kind = vramscope_format::words(finding.kind.name());
+    let mut kind = vramscope_format::words(finding.kind.name());
+    if finding.certainty == Certainty::Likely {
+        kind.push_str(" (likely)");
+    }
     writeln!(out, "\n  {} {size:>10}  {}", style::paint(role, mark), style::paint(Role::Strong, &kind))?;
     let line = |out: &mut dyn Write, text: &str| writeln!(out, "     {}", text::wrapped(text, 5));
     line(out, &text::printable(&finding.what))?;
-    if let Some(place) = asked_by(finding) {
-        line(out, &place)?;
-    }
-    for Evidence { name, place, value } in &finding.evidence {
+    for Evidence { name, place, value, .. } in &finding.evidence {
         let place = place.as_ref().map_or_else(String::new, |place| format!(" {}", text::printable(place)));
         let fact = match value {
             Amount::Text(text) => format!("       {:>12}  {name}: {}", "", text::printable(text)),
@@ -165,13 +172,11 @@ pub(crate) fn print_long(finding: &Finding, out: &mut dyn Write) -> std::io::Res
     if let Some(when) = when(finding) {
         writeln!(out, "{}", style::paint(Role::Dim, &format!("       {:>12}  {when}", "")))?;
     }
+    for query in finding.queries() {
+        let query = text::printable(&command(query, file));
+        writeln!(out, "{}", style::paint(Role::Dim, &format!("       {:>12}  {query}", "")))?;
+    }
     line(out, &format!("→ {}", text::printable(&finding.advice)))
-}
-
-/// Where a failed allocation was requested.
-fn asked_by(finding: &Finding) -> Option<String> {
-    let line = finding.site.line.as_ref().filter(|_| finding.kind == Kind::OutOfMemory)?;
-    Some(format!("requested by {}", text::line(line)))
 }
 
 fn when(finding: &Finding) -> Option<String> {

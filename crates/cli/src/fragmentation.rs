@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{Fragmentation, IdleSegment, Sample, fragmentation};
+use vramscope_analysis::{Fragmentation, IdleSegment, Range, Sample, fragmentation};
 
 use crate::args::FragmentationArgs;
 use crate::stack::StackJson;
@@ -18,7 +18,8 @@ const SEGMENTS: usize = 8;
 
 pub(crate) fn run(args: &FragmentationArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer_map(&args.source, None, out, &mut |subject, _, out| {
-        let found = fragmentation(subject.replay(), subject.range(), args.samples.max(1), args.request);
+        let keep = |range: &Range| subject.keeps_range(range);
+        let found = fragmentation(subject.replay(), subject.range(), args.samples.max(1), args.request, keep);
         if args.source.output.json {
             let report = Report {
                 schema: "vramscope/fragmentation/1",
@@ -121,7 +122,7 @@ fn print(subject: &Subject, found: &Fragmentation, out: &mut dyn Write) -> std::
     }
     table.print(out)?;
     let legend = format!(
-        "unusable: free in holes too small for {}; idle: segments at most half used",
+        "unusable: free in partly used segments, in holes too small for {}; idle: segments at most half used",
         text::size(found.request)
     );
     writeln!(out, "\n  {}", style::paint(Role::Dim, &text::wrapped(&legend, 2)))?;

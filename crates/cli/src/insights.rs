@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Finding, RankDigest, Severity, Status, compare_ranks, insights, rank_insights, spans,
+    Finding, RankDigest, Severity, Status, compare_ranks, insights, nothing_found, rank_insights, spans,
 };
 use vramscope_files::Opened;
 
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &InsightsArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     }
     if args.sources.output.json {
         let across = across.iter().map(|finding| FindingJson::new(None, finding)).collect();
-        let report = Report { schema: "vramscope/insights/2", across_ranks: across, files: &read.values };
+        let report = Report { schema: "vramscope/insights/3", across_ranks: across, files: &read.values };
         vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
     } else {
@@ -40,14 +40,15 @@ pub(crate) fn run(args: &InsightsArgs, out: &mut dyn Write) -> anyhow::Result<Ex
 fn print(across: &[Finding], files: &[File], out: &mut dyn Write) -> std::io::Result<()> {
     if !across.is_empty() {
         writeln!(out, "across ranks")?;
-        across.iter().try_for_each(|finding| finding::print_long(finding, out))?;
+        across.iter().try_for_each(|finding| finding::print_long(finding, "FILE", out))?;
         writeln!(out)?;
     }
     for (number, file) in files.iter().enumerate() {
         if number > 0 {
             writeln!(out)?;
         }
-        writeln!(out, "{}", style::paint(Role::Strong, &text::path(std::path::Path::new(&file.path))))?;
+        let path = text::path(std::path::Path::new(&file.path));
+        writeln!(out, "{}", style::paint(Role::Strong, &path))?;
         if file.devices.is_empty() {
             writeln!(out, "  nothing was allocated on any device while recording")?;
         }
@@ -56,9 +57,9 @@ fn print(across: &[Finding], files: &[File], out: &mut dyn Write) -> std::io::Re
             let verdict = text::wrapped(&format!("{} · {}", device.name, device.sentence), 2);
             writeln!(out, "{}", style::paint(role, &verdict))?;
             if device.found.is_empty() {
-                writeln!(out, "\n  {}", device.silence)?;
+                writeln!(out, "\n  {}", text::wrapped(&device.silence, 2))?;
             }
-            device.found.iter().try_for_each(|finding| finding::print_long(finding, out))?;
+            device.found.iter().try_for_each(|finding| finding::print_long(finding, &path, out))?;
         }
     }
     Ok(())
@@ -93,7 +94,7 @@ struct Device {
     is_exact: bool,
     /// What is said if there is no finding.
     #[serde(skip)]
-    silence: &'static str,
+    silence: String,
     #[serde(skip)]
     found: Vec<Finding>,
     #[serde(skip)]
@@ -131,12 +132,9 @@ impl Device {
             verdict: verdict.status.name(),
             sentence: verdict.sentence(),
             is_exact: verdict.status == Status::Exact,
-            silence: match (verdict.status, replay.events()) {
-                (Status::StateOnly, _) | (_, 0) => {
-                    "no findings: without a history there is little to find; vramscope doctor says how to record one"
-                }
-                _ if subject.is_filtered() => "no findings among what passes the filters",
-                _ => "nothing looks wrong",
+            silence: match subject.is_filtered() {
+                true => "no findings among what passes the filters".to_owned(),
+                false => nothing_found(snapshot, replay),
             },
             found,
             digest: subject.digest(rank, &spans),

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::bail;
+use vramscope_analysis::pools::known_pool;
 use vramscope_analysis::query::{MomentSpec, QueryError, Selection, devices};
 use vramscope_analysis::{
-    AllocIdx, Allocation, Counter, Finding, Moment, Peak, RankDigest, Replay, Span, State, Status, Weight,
-    lifetime_weights,
+    AllocIdx, Allocation, Counter, Finding, Moment, Peak, Range, RankDigest, Replay, Span, State, Status,
+    Weight, lifetime_weights,
 };
 use vramscope_files::{Opened, find, open};
 use vramscope_snapshot::{Event, EventIdx, FrameId, Pool, Snapshot, StackId};
@@ -290,6 +291,13 @@ impl Subject {
     /// Whether a segment passes the filters.
     pub(crate) fn keeps_segment(&self, pool: Option<Pool>, stream: u64, size: u64) -> bool {
         self.selection.keeps_segment(pool, stream, size)
+    }
+
+    /// The same for a range of memory that is held.
+    pub(crate) fn keeps_range(&self, range: &Range) -> bool {
+        let snapshot = self.snapshot();
+        let pool = known_pool(snapshot, range.pool);
+        self.keeps_segment(pool, snapshot.stream(range.stream), range.size)
     }
 
     /// Whether a finding is about something that passes the filters.

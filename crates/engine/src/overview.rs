@@ -149,15 +149,11 @@ pub fn rank_insights(ranks: &[RankDigest]) -> Vec<Insight> {
 }
 
 fn insight(finding: &Finding) -> Insight {
-    let evidence = finding.evidence.iter().map(|evidence| {
-        let place = evidence.place.as_deref().map_or_else(String::new, |place| format!("  {place}"));
-        (words(evidence.name), format!("{}{place}", evidence.value.words(&size)))
-    });
     Insight {
         kind: words(finding.kind.name()),
         severity: finding.severity,
         title: finding.what.clone(),
-        evidence: evidence.collect(),
+        evidence: finding.facts(&size, "FILE"),
         advice: finding.advice.clone(),
         bytes: finding.bytes,
         when: Some(finding.when),

@@ -1,9 +1,9 @@
 //! The findings of the analysis with their numbers in words, as the list shows them.
 
 use vramscope_analysis::{
-    Amount, Counter, Finding, Kind, Line, Moment, Replay, Severity, Span, insights as findings,
+    Counter, Finding, Kind, Line, Moment, Replay, Severity, Span, insights as findings,
 };
-use vramscope_format::{count, percent, printable, seconds, size, words};
+use vramscope_format::{printable, size};
 use vramscope_snapshot::Snapshot;
 
 /// One finding.
@@ -35,20 +35,7 @@ fn insight(replay: &Replay, finding: Finding) -> Insight {
     if let Some(place) = &finding.site.line {
         facts.push(("line".into(), printable(&place.short())));
     }
-    for evidence in &finding.evidence {
-        let value = match &evidence.value {
-            Amount::Bytes(n) => size(*n),
-            Amount::Count(n) => count(*n),
-            Amount::Share(share) => percent(*share),
-            Amount::Micros(us) => seconds(*us),
-            Amount::Text(text) => printable(text),
-        };
-        let value = match &evidence.place {
-            Some(place) => format!("{value}  {}", printable(place)),
-            None => value,
-        };
-        facts.push((words(evidence.name), value));
-    }
+    facts.extend(finding.facts(&size, "FILE").into_iter().map(|(name, value)| (name, printable(&value))));
     let is_of_segments = matches!(
         finding.kind,
         Kind::Fragmentation | Kind::Cached | Kind::PrivatePool | Kind::Unsplit | Kind::Retries

@@ -29,9 +29,11 @@ pub struct Growth {
     pub ends: Vec<Moment>,
     /// How many steps there were.
     pub steps: usize,
+    /// How many of them `bytes` have come with: all but the first ones, in which caches fill.
+    pub counted: usize,
     /// Bytes that each step adds.
     pub bytes_per_step: u64,
-    /// Bytes that have come together.
+    /// Bytes that have come with the steps that are counted.
     pub bytes: u64,
     /// How sure it is, from 0 to 1: how alike the steps are in what they add, or that every one of them grows.
     pub confidence: f64,
@@ -122,6 +124,7 @@ pub fn growth(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Option<Gr
     Some(Growth {
         phase,
         steps: 1 + ((compared - 1) as f64 * between).round() as usize,
+        counted: steps_between.round() as usize,
         ends,
         bytes_per_step: per_step(bytes),
         bytes,

@@ -14,3 +14,4 @@ pub(crate) mod ranks;
 pub(crate) mod run;
 pub(crate) mod stacks;
 pub(crate) mod steps;
+pub(crate) mod trend;

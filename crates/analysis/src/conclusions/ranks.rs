@@ -45,6 +45,8 @@ pub struct RankDigest {
     pub rank: Option<u64>,
     /// The device, where the file of the rank has several: `cuda:1`.
     pub device: Option<String>,
+    /// Its number.
+    pub device_number: i32,
     /// Requested bytes at their highest.
     pub peak: i64,
     /// Requested bytes at the end.
@@ -105,6 +107,7 @@ impl RankDigest {
             snapshot.devices().into_iter().filter(|device| *device != DeviceId::HOST).count() > 1;
         Self {
             rank,
+            device_number: replay.device().0,
             device: is_one_of_many.then(|| snapshot.device_name(replay.device())),
             peak: peak.bytes,
             end: signed(at_end.values().fold(0_u64, |sum, line| sum.saturating_add(line.bytes))),
@@ -296,32 +299,35 @@ fn name(rank: &RankDigest) -> String {
     rank.device.as_ref().map_or_else(|| name.clone(), |device| format!("{name} {device}"))
 }
 
+/// A finding about one rank as a whole.
+fn rank_finding(rank: &RankDigest, kind: Kind, severity: Severity, bytes: u64) -> Finding {
+    let mut finding = Finding::new(kind, severity, bytes, (Moment::START, rank.moments))
+        .on(Site { rank: rank.rank, ..Site::default() });
+    finding.devices = vec![DeviceId(rank.device_number)];
+    finding
+}
+
 fn differing(ranks: &[RankDigest], outlier: &Outlier, bytes: ShowBytes<'_>) -> Option<Finding> {
     let rank = ranks.get(outlier.row)?;
     let off = outlier.bytes.saturating_sub(outlier.median);
     let more = if off > 0 { "more" } else { "less" };
     let worst = outlier.lines.first();
     let line = worst.map(|worst| worst.line.clone()).filter(|line| !line.is_missing());
-    let mut finding = Finding {
-        kind: Kind::Rank,
-        severity: Severity::Medium,
-        bytes: off.unsigned_abs(),
-        when: (Moment::START, rank.moments),
-        site: Site { rank: rank.rank, line: line.clone(), ..Site::default() },
-        what: format!(
-            "{} holds {} {more} than the median rank at {}",
-            name(rank),
-            bytes(off.unsigned_abs()),
-            if outlier.when == "peak" { "its peak" } else { "the end" }
-        ),
-        evidence: Vec::new(),
-        advice: line.map_or_else(
-            || "Compare the two: vramscope diff RANK OTHER".to_owned(),
-            |line| format!("Look at {}: there it differs most from the others", line.short()),
-        ),
-    }
-    .with("bytes", Amount::Bytes(outlier.bytes.max(0).unsigned_abs()))
-    .with("median", Amount::Bytes(outlier.median.max(0).unsigned_abs()));
+    let (when, held) = match outlier.when {
+        "peak" => ("its peak", "held at the peak"),
+        _ => ("the end", "held at the end"),
+    };
+    let what =
+        format!("{} holds {} {more} than the median rank at {when}", name(rank), bytes(off.unsigned_abs()));
+    let advice = line.as_ref().map_or_else(
+        || "Compare the two: vramscope diff RANK OTHER".to_owned(),
+        |line| format!("Look at {}: there it differs most from the others", line.short()),
+    );
+    let mut finding = rank_finding(rank, Kind::Rank, Severity::Medium, off.unsigned_abs())
+        .says(what, advice)
+        .on(Site { rank: rank.rank, line, ..Site::default() })
+        .with(held, Amount::Bytes(outlier.bytes.max(0).unsigned_abs()))
+        .with("median", Amount::Bytes(outlier.median.max(0).unsigned_abs()));
     for LineDifference { line, bytes, median } in &outlier.lines {
         let place = line.short();
         let positive = |bytes: &i64| bytes.max(&0).unsigned_abs();
@@ -334,23 +340,19 @@ fn leaking(rank: &RankDigest, ranks: usize, bytes: ShowBytes<'_>) -> Option<Find
     let growth = rank.growth.as_ref()?;
     let place = growth.line.as_ref().map_or_else(|| "a line without a name".to_owned(), Line::short);
     Some(
-        Finding {
-            kind: Kind::Growth,
-            severity: Severity::High,
-            bytes: growth.bytes,
-            when: (Moment::START, rank.moments),
-            site: Site { rank: rank.rank, line: growth.line.clone(), ..Site::default() },
-            what: format!(
-                "only {} leaks: {} more with each step, through {place}",
-                name(rank),
-                bytes(growth.bytes_per_step)
-            ),
-            evidence: Vec::new(),
-            advice: format!("Look for what only {} does at {place}", name(rank)),
-        }
-        .with("bytes per step", Amount::Bytes(growth.bytes_per_step))
-        .with("confidence", Amount::Share(growth.confidence))
-        .with("ranks", Amount::Count(ranks as u64)),
+        rank_finding(rank, Kind::Growth, Severity::High, growth.bytes)
+            .says(
+                format!(
+                    "only {} leaks: {} more with each step, through {place}",
+                    name(rank),
+                    bytes(growth.bytes_per_step)
+                ),
+                format!("Look for what only {} does at {place}", name(rank)),
+            )
+            .on(Site { rank: rank.rank, line: growth.line.clone(), ..Site::default() })
+            .with("bytes per step", Amount::Bytes(growth.bytes_per_step))
+            .with("confidence", Amount::Share(growth.confidence))
+            .with("ranks", Amount::Count(ranks as u64)),
     )
 }
 
@@ -359,18 +361,13 @@ fn straggling(rank: &RankDigest, lag: i64, step: i64) -> Option<Finding> {
         return None;
     }
     Some(
-        Finding {
-            kind: Kind::Straggler,
-            severity: Severity::Medium,
-            bytes: 0,
-            when: (Moment::START, rank.moments),
-            site: Site { rank: rank.rank, ..Site::default() },
-            what: format!("{} begins its phases {} after the median rank", name(rank), duration(lag)),
-            evidence: Vec::new(),
-            advice: "Look at its data loading and its machine; if it is on another machine, compare the clocks first"
-                .to_owned(),
-        }
-        .with("later by", Amount::Micros(lag.unsigned_abs()))
+        rank_finding(rank, Kind::Straggler, Severity::Medium, 0)
+            .says(
+                format!("{} begins its phases {} after the median rank", name(rank), duration(lag)),
+                "Look at its data loading and its machine; if it is on another machine, compare the clocks first",
+            )
+            .likely()
+            .with("later by", Amount::Micros(lag.unsigned_abs()))
         .with("time of a step", Amount::Micros(step.max(0).unsigned_abs())),
     )
 }

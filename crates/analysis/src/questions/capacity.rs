@@ -2,8 +2,11 @@
 
 use vramscope_snapshot::Snapshot;
 
-use crate::replay::Replay;
+use crate::conclusions::insight::ShowBytes;
 use crate::replay::allocations::Moment;
+use crate::replay::counters::Counter;
+use crate::replay::rounding::{GRANULE, SMALL};
+use crate::replay::{Oom, Replay};
 use vramscope_format::parse_bytes;
 
 /// What the driver reports as total memory, in MiB.
@@ -47,6 +50,8 @@ pub fn capacity(text: &str) -> Result<u64, String> {
 pub struct Capacity {
     /// Bytes.
     pub bytes: i64,
+    /// Bytes that were held at some moment, so that it is not less.
+    pub at_least: i64,
     /// Whether it is a limit that the program set; it is below `bytes` then.
     pub is_limit: bool,
 }
@@ -55,15 +60,45 @@ impl Capacity {
     /// What a file tells: a profile names the device, and a failed allocation says what the driver had left.
     pub fn of(snapshot: &Snapshot, replay: &Replay) -> Option<Self> {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let at_least = replay.peak(Counter::Reserved).bytes;
         if let Some((_, bytes)) = snapshot.capacities.iter().find(|(device, _)| *device == replay.device()) {
-            return Some(Self { bytes: signed(*bytes), is_limit: false });
+            return Some(Self { bytes: signed(*bytes), at_least, is_limit: false });
         }
-        let oom = replay.ooms().last()?;
-        let reserved = replay.counters(Moment::after(oom.event)).reserved;
-        // With room on the device, a limit was in force: somewhere below what would have been reserved.
-        let is_limit = oom.device_free >= oom.requested;
-        let more = if is_limit { oom.requested } else { oom.device_free };
-        Some(Self { bytes: reserved.saturating_add(signed(more)), is_limit })
+        let of = |oom: &Oom| {
+            let reserved = replay.counters(Moment::after(oom.event)).reserved;
+            // With room on the device, a limit was in force: somewhere below what would have been reserved.
+            let is_limit = oom.device_free >= oom.requested;
+            let more = if is_limit { segment(snapshot, oom.requested) } else { oom.device_free };
+            Self { bytes: reserved.saturating_add(signed(more)), at_least, is_limit }
+        };
+        // Of several refusals the tightest counts, unless more was granted, as after a limit was raised.
+        let last = of(replay.ooms().last()?);
+        let all = replay.ooms().iter().map(of).filter(|found| found.is_limit && found.bytes >= at_least);
+        Some(if last.is_limit { all.min_by_key(|found| found.bytes).unwrap_or(last) } else { last })
+    }
+
+    /// In words, as what a request ran into: `a per-process limit of 4.17 GiB`.
+    pub fn words(&self, bytes: ShowBytes<'_>) -> String {
+        let amount = |n: i64| bytes(n.max(0).unsigned_abs());
+        match self.is_limit {
+            true if amount(self.at_least) == amount(self.bytes) => {
+                format!("a per-process limit of about {}", amount(self.bytes))
+            }
+            true => {
+                format!("a per-process limit between {} and {}", amount(self.at_least), amount(self.bytes))
+            }
+            false => format!("{} that this process could hold", amount(self.bytes)),
+        }
+    }
+}
+
+/// What the allocator asks the driver for to serve a request that nothing cached fits.
+fn segment(snapshot: &Snapshot, requested: u64) -> u64 {
+    let large = if snapshot.settings.expandable_segments { GRANULE } else { 10 * GRANULE };
+    match requested {
+        ..=SMALL => GRANULE,
+        _ if requested < 5 * GRANULE => large.max(requested),
+        _ => requested.checked_next_multiple_of(GRANULE).unwrap_or(requested),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Fragmentation over time: at evenly spaced moments, how the free part of what is held lies.
 //!
-//! *Unusable* for a request is what is free in holes too small for it. A segment *lies idle* at a moment if
+//! *Unusable* for a request is what is free in holes too small for it, in segments that something lives in: the others
+//! are given back on demand. A segment *lies idle* at a moment if
 //! something lives in it that uses at most half of it; those that do so in most samples are the ones that were
 //! pinned longest.
 
@@ -11,6 +12,7 @@ use hashbrown::HashMap;
 use crate::questions::pins::pinned;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Moment};
+use crate::replay::ranges::Range;
 
 /// How fragmented free memory is at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub struct Sample {
     pub free: u64,
     /// The largest hole.
     pub largest_hole: u64,
-    /// Free in holes that are too small for the request that was asked about.
+    /// Free in partly used segments, in holes that are too small for the request that was asked about.
     pub unusable: u64,
     /// Segments that are at most half used.
     pub idle_segments: u32,
@@ -57,12 +59,14 @@ pub struct Fragmentation {
     pub segments: Vec<IdleSegment>,
 }
 
-/// Looks at `samples` moments from one to another. Without a `request`, it is the largest that the program made.
+/// Looks at `samples` moments from one to another. Without a `request`, it is the largest that the program made. `keep`
+/// says which segments count.
 pub fn fragmentation(
     replay: &Replay,
     (from, to): (Moment, Moment),
     moments: u32,
     request: Option<u64>,
+    keep: impl Fn(&Range) -> bool,
 ) -> Fragmentation {
     let largest = || replay.allocations().requested.iter().copied().max().unwrap_or(0);
     let request = request.unwrap_or_else(largest);
@@ -74,21 +78,28 @@ pub fn fragmentation(
     for number in 0..=moments {
         let at = Moment(from.0 + (u64::from(length) * u64::from(number) / u64::from(moments)) as u32);
         let state = replay.state(at);
-        let mut sample = Sample {
-            at,
-            reserved: state.counters.reserved,
-            free: 0,
-            largest_hole: state.largest_hole(),
-            unusable: 0,
-            idle_segments: 0,
+        let kept: Vec<bool> = state.ranges.iter().map(&keep).collect();
+        let reserved = match kept.iter().all(|kept| *kept) {
+            true => state.counters.reserved,
+            false => {
+                let sizes =
+                    state.ranges.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(range, _)| range.size);
+                vramscope_format::signed(sizes.fold(0, u64::saturating_add))
+            }
         };
-        for hole in &state.holes {
+        let pins = pinned(replay, &state);
+        let mut is_pinned = vec![false; state.ranges.len()];
+        pins.iter().for_each(|pinned| is_pinned[pinned.range] = true);
+        let mut sample = Sample { at, reserved, free: 0, largest_hole: 0, unusable: 0, idle_segments: 0 };
+        for hole in state.holes.iter().filter(|hole| kept[hole.range]) {
             sample.free = sample.free.saturating_add(hole.size);
-            if hole.size < needed {
+            sample.largest_hole = sample.largest_hole.max(hole.size);
+            // The allocator returns completely unused segments to make room for a request that fits nowhere.
+            if hole.size < needed && is_pinned[hole.range] {
                 sample.unusable = sample.unusable.saturating_add(hole.size);
             }
         }
-        for pinned in pinned(replay, &state) {
+        for pinned in pins.into_iter().filter(|pinned| kept[pinned.range]) {
             let Some(range) = state.ranges.get(pinned.range) else { continue };
             if pinned.free < range.size / 2 {
                 continue;

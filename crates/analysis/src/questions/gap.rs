@@ -1,6 +1,6 @@
 //! The gap: memory that is held but was not asked for, by cause.
 //!
-//! reserved − requested = rounding + unsplit + awaiting_free + pinned_holes + cached + pools
+//! reserved − requested = rounding + unsplit + awaiting_free + pinned_holes + cached + pools + workspaces
 //!                        + unexplained − contradicted
 //!
 //! - *rounding*: what rounding requests up adds to blocks in use;
@@ -8,7 +8,8 @@
 //! - *awaiting_free*: both of these in blocks that the program let go and another stream still uses;
 //! - *pinned_holes*: free ranges in partly used segments of the default pool;
 //! - *cached*: completely unused segments of the default pool: `empty_cache()` releases them;
-//! - *pools*: whatever is free in private pools, which serves nothing else.
+//! - *pools*: whatever is free in private pools, which serves nothing else;
+//! - *workspaces*: segments that an NPU uses as workspaces.
 //!
 //! - *unexplained*: what a file with holes in its history cannot tell;
 //! - *contradicted*: what a file shows beyond what it says was held.
@@ -40,6 +41,8 @@ pub struct Gap {
     pub cached: u64,
     /// What is free in private pools.
     pub pools: u64,
+    /// Segments that an NPU uses as workspaces.
+    pub workspaces: u64,
     /// What the file cannot tell.
     pub unexplained: u64,
     /// By how much the file shows more than it says was held.
@@ -61,7 +64,7 @@ impl Gap {
     }
 
     /// The causes that are known, in words, largest first.
-    pub fn words(&self) -> [(&'static str, u64); 6] {
+    pub fn words(&self) -> [(&'static str, u64); 7] {
         self.parts().map(|(name, bytes)| {
             let words = match name {
                 "unsplit" => "unsplit remainders",
@@ -76,7 +79,7 @@ impl Gap {
     }
 
     /// The causes that are known, by name as in JSON, largest first.
-    pub fn parts(&self) -> [(&'static str, u64); 6] {
+    pub fn parts(&self) -> [(&'static str, u64); 7] {
         let mut parts = [
             ("rounding", self.rounding),
             ("unsplit", self.unsplit),
@@ -84,6 +87,7 @@ impl Gap {
             ("pinned_holes", self.pinned_holes),
             ("cached", self.cached),
             ("pools", self.pools),
+            ("workspaces", self.workspaces),
         ];
         parts.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
         parts
@@ -120,6 +124,8 @@ pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
         };
         *part = part.saturating_add(hole.size);
     }
+    let workspaces = state.ranges.iter().filter(|range| replay.is_workspace(range)).map(|range| range.size);
+    gap.workspaces = workspaces.fold(0, u64::saturating_add);
     let explained = gap.parts().iter().fold(0_i128, |sum, (_, bytes)| sum + i128::from(*bytes));
     (gap.unexplained, gap.contradicted) = (cut(difference - explained), cut(explained - difference));
     gap

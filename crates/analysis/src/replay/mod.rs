@@ -66,6 +66,8 @@ pub struct Replay {
     reserved: Vec<i64>,
     timeline: Timeline,
     ooms: Vec<Oom>,
+    /// Addresses of segments that an NPU uses as workspaces: no allocation lies in them, and they are not free.
+    workspaces: Vec<u64>,
     verdict: Verdict,
 }
 
@@ -82,6 +84,7 @@ impl Replay {
         let mut pairing = pairing::pair(snapshot, device, events, complete);
         let ranges = RangeHistory::new(snapshot, device, events, &pairing.segment_events, complete);
         blocks::assign_sizes(&mut pairing, &ranges, events, &rules, snapshot.settings.expandable_segments);
+        pairing.workspaces.sort_unstable();
         for &(index, requested) in &pairing.restated {
             pairing.allocations.requested[index.index()] = requested;
         }
@@ -105,6 +108,7 @@ impl Replay {
             reserved: Vec::new(),
             timeline,
             ooms: ooms(events),
+            workspaces: pairing.workspaces,
             verdict,
         }
     }
@@ -124,6 +128,7 @@ impl Replay {
             reserved,
             timeline: Timeline::default(),
             ooms: ooms(snapshot.events(device)),
+            workspaces: pairing.workspaces,
             verdict,
         };
         replay.timeline = Timeline::new(replay.source(), start_reserved);
@@ -178,10 +183,24 @@ impl Replay {
         &self.verdict
     }
 
-    /// The highest value of a counter over all moments, the start included.
+    /// The highest value of a counter over all moments, the start included. That of reserved bytes is after the
+    /// allocation that needed them.
     pub fn peak(&self, counter: Counter) -> Peak {
         let highest = self.timeline.peaks[counter as usize];
-        Peak { bytes: highest.bytes, at: highest.at }
+        Peak { bytes: highest.bytes, at: self.when_served(counter, highest.at, self.end()) }
+    }
+
+    /// A segment is acquired by one event and used by the next: in between it looks cached, which it is not.
+    fn when_served(&self, counter: Counter, at: Moment, to: Moment) -> Moment {
+        let is_acquired = |event: EventIdx| self.segment_of(event).is_some();
+        if counter != Counter::Reserved || at >= to || !at.event().is_some_and(is_acquired) {
+            return at;
+        }
+        let next = Moment(at.0 + 1);
+        let serves = self.links[at.0 as usize]
+            .as_allocation()
+            .is_some_and(|index| self.allocations.opened[index.index()] == next);
+        if serves { next } else { at }
     }
 
     /// The four counters at a moment.
@@ -199,9 +218,11 @@ impl Replay {
         self.timeline.extremes(&self.source(), from, to)
     }
 
-    /// The first moment in a stretch, both ends included, at which a counter is highest in it.
+    /// The first moment in a stretch, both ends included, at which a counter is highest in it. Reserved bytes count as
+    /// those of [`Replay::peak`].
     pub fn highest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
-        self.timeline.highest(&self.source(), counter, from, to)
+        let at = self.timeline.highest(&self.source(), counter, from, to);
+        self.when_served(counter, at, to.min(self.end()))
     }
 
     /// The first moment in a stretch, both ends included, at which a counter is lowest in it.
@@ -250,7 +271,13 @@ impl Replay {
 
     /// The complete map of memory at a moment.
     pub fn state(&self, at: Moment) -> State {
-        State::new(at, self.counters(at), self.live(at), &self.ranges.at(at.0), &self.allocations)
+        let parts = (&self.ranges.at(at.0), self.workspaces.as_slice());
+        State::new(at, self.counters(at), self.live(at), parts, &self.allocations)
+    }
+
+    /// Whether a range is a workspace of an NPU: no allocation lies in it, and it is not free.
+    pub fn is_workspace(&self, range: &Range) -> bool {
+        self.workspaces.binary_search(&range.addr).is_ok()
     }
 
     /// The allocation that an event opens, releases or closes.

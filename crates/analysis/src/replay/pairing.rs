@@ -54,6 +54,8 @@ pub(crate) struct Pairing {
     pub(crate) final_sizes: HashMap<u32, u64>,
     /// Requests that the final state gives otherwise than the event. Sizes follow from the event's.
     pub(crate) restated: Vec<(AllocIdx, u64)>,
+    /// Addresses of the segments that an NPU uses as workspaces.
+    pub(crate) workspaces: Vec<u64>,
     pub(crate) facts: Facts,
 }
 
@@ -187,6 +189,7 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
             Action::WorkspaceSnapshot => {
                 skip_until = row + 1 + workspace_len(events, row);
                 facts.workspaces += 1;
+                pairing.workspaces.push(events.addrs()[row]);
                 facts.workspace_events += 1;
                 Link::NONE
             }

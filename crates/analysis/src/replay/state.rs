@@ -37,7 +37,7 @@ impl State {
         at: Moment,
         counters: Counters,
         mut live: Vec<AllocIdx>,
-        ranges: &RangeSet,
+        (ranges, workspaces): (&RangeSet, &[u64]),
         allocations: &Allocations,
     ) -> Self {
         live.sort_unstable_by_key(|index| (allocations.addr[index.index()], *index));
@@ -59,7 +59,7 @@ impl State {
                 free_from = free_from.max(end);
                 block = blocks.next();
             }
-            if free_from < range.end() {
+            if free_from < range.end() && workspaces.binary_search(&range.addr).is_err() {
                 holes.push(Hole { addr: free_from, size: range.end() - free_from, range: number });
             }
         }

@@ -64,23 +64,20 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let place = case.place(frame);
     Some(
-        Finding {
-            kind: Kind::Churn,
-            severity: Severity::Low,
-            bytes: worst.bytes,
-            when: (Moment(worst.first), Moment(worst.last)),
-            site: Site { stack: Some(worst.stack), line: case.line(Some(frame)), ..Site::default() },
-            what: format!(
-                "{place} makes {:.0} % of all allocations, and frees them again: {} in all",
-                share * 100.0,
-                bytes(worst.bytes)
-            ),
-            evidence: Vec::new(),
-            advice: format!(
-                "If time matters, reuse buffers in {place} (out=, in-place operations, torch.compile)"
-            ),
-        }
-        .with("allocations", Amount::Count(worst.count))
-        .with("share", Amount::Share(share)),
+        Finding::new(Kind::Churn, Severity::Low, worst.bytes, (Moment(worst.first), Moment(worst.last)))
+            .says(
+                format!(
+                    "{place} makes {:.0} % of all allocations, and frees them again: {} in all",
+                    share * 100.0,
+                    bytes(worst.bytes)
+                ),
+                format!(
+                    "If time matters, reuse buffers in {place} (out=, in-place operations, torch.compile)"
+                ),
+            )
+            .on(Site { stack: Some(worst.stack), line: case.line(Some(frame)), ..Site::default() })
+            .with("allocations", Amount::Count(worst.count))
+            .shown_by("top --by churn")
+            .with("share", Amount::Share(share)),
     )
 }

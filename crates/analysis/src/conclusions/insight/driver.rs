@@ -1,10 +1,14 @@
-//! What the allocator asked of the driver: memory taken and given back, and attempts that had to be repeated.
+//! What the allocator asked of the driver: segments released and acquired again, and attempts that had to be repeated.
+//!
+//! A *cycle* is a release of segments that is followed by the acquisition of others. Few cycles cost nothing, however
+//! many segments each has; a cycle in every step waits for the device in every step.
 //!
 //! A *retry* is an allocation that failed at first, made PyTorch return its unused segments, and then worked or
-//! ended in an out-of-memory error. It shows as segments given back right before one is taken, by the same line of
-//! the program (`empty_cache()` is a line of its own), or before an error. Retries that found nothing to give back
+//! ended in an out-of-memory error. It shows as segments released right before one is acquired, by the same line of
+//! the program (`empty_cache()` is a line of its own), or before an error. Retries that found nothing to release
 //! leave no trace, except by the error that follows. Under `garbage_collection_threshold` and `max_split_size_mb`
-//! segments are given back earlier than that, which looks the same.
+//! segments are released earlier than that, which looks the same: there the simulation counts, if it reproduces the
+//! recording.
 
 use vramscope_snapshot::{Action, EventTable, Snapshot, StackId};
 
@@ -14,30 +18,44 @@ use crate::questions::frames::user_frame;
 use crate::replay::Replay;
 use crate::replay::allocations::Moment;
 
-/// So many segments taken again after others were given back are a storm.
-const STORM: u64 = 64;
+/// Fewer cycles are no habit.
+const LEAST_CYCLES: u64 = 5;
+/// Cycles of fewer bytes cost no time to speak of.
+const LEAST_BYTES: u64 = 64 << 20;
 
-/// How often memory was taken from the driver and given back.
+/// How often memory was acquired from the driver and released.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DriverCalls {
-    /// Segments taken, or parts of expandable ones.
-    pub(crate) taken: u64,
-    /// Given back.
-    pub(crate) returned: u64,
-    /// Taken after something was given back.
-    pub(crate) taken_again: u64,
-    /// Their bytes.
-    pub(crate) bytes_again: u64,
+    /// Segments acquired, or parts of expandable ones.
+    pub(crate) acquired: u64,
+    /// Segments released.
+    pub(crate) released: u64,
     /// Attempts that had to be repeated.
     pub(crate) retries: u64,
     /// The first and the last retry.
     pub(crate) retried: Option<(Moment, Moment)>,
-    /// Bytes given back by retries.
-    pub(crate) bytes_returned: u64,
-    /// The first and the last event that took again.
-    again: Option<(Moment, Moment)>,
-    /// Where most was taken again.
+    /// Bytes released by retries.
+    pub(crate) bytes_retried: u64,
+    /// How often segments were released by the program itself and acquired again.
+    pub(crate) cycles: u64,
+    /// Bytes that were released and acquired again in cycles.
+    bytes_cycled: u64,
+    /// The first release of a cycle and the last acquisition.
+    cycled: Option<(Moment, Moment)>,
+    /// Where most cycles begin.
     stack: Option<StackId>,
+}
+
+/// A release that is not yet followed by an acquisition, or that is being made up for.
+#[derive(Clone, Copy)]
+struct Release {
+    at: Moment,
+    stack: StackId,
+    bytes: u64,
+    /// Bytes acquired since.
+    again: u64,
+    /// Whether events other than releases came after it.
+    is_over: bool,
 }
 
 impl DriverCalls {
@@ -45,46 +63,82 @@ impl DriverCalls {
         let events = snapshot.events(replay.device());
         let mut calls = Self::default();
         let mut by_stack: hashbrown::HashMap<StackId, u64> = hashbrown::HashMap::new();
-        // Bytes given back by the events just before this one, and by which stack.
-        let mut returning = (0_u64, StackId::ABSENT);
+        let mut release: Option<Release> = None;
         for (row, action) in events.actions().iter().enumerate() {
             let now = Moment(row as u32 + 1);
             let size = events.sizes()[row];
             match action {
                 Action::SegmentFree | Action::SegmentUnmap => {
-                    calls.returned += 1;
-                    returning = (returning.0.saturating_add(size), stack(events, row));
+                    calls.released += 1;
+                    let stack = stack(events, row);
+                    match &mut release {
+                        Some(going) if going.again == 0 => {
+                            going.bytes = going.bytes.saturating_add(size);
+                            (going.stack, going.is_over) = (stack, false);
+                        }
+                        _ => {
+                            let next = Release { at: now, stack, bytes: size, again: 0, is_over: false };
+                            calls.note_cycle(release.replace(next), now, &mut by_stack);
+                        }
+                    }
                     continue;
                 }
                 Action::SegmentAlloc | Action::SegmentMap => {
-                    calls.taken += 1;
-                    if calls.returned > 0 {
-                        calls.taken_again += 1;
-                        calls.bytes_again = calls.bytes_again.saturating_add(size);
-                        calls.again = Some((calls.again.map_or(now, |(first, _)| first), now));
-                        *by_stack.entry(stack(events, row)).or_default() += 1;
-                    }
-                    if returning.0 > 0 && returning.1 == stack(events, row) && returning.1 != StackId::ABSENT
-                    {
-                        calls.note_retry(now, returning.0);
+                    calls.acquired += 1;
+                    let own = stack(events, row);
+                    match &mut release {
+                        // The allocator released by itself, to make room for this.
+                        Some(going)
+                            if !going.is_over
+                                && going.again == 0
+                                && going.stack == own
+                                && own != StackId::ABSENT =>
+                        {
+                            let bytes = going.bytes;
+                            calls.note_retry(now, bytes);
+                            release = None;
+                        }
+                        Some(going) => going.again = going.again.saturating_add(size),
+                        None => {}
                     }
                 }
-                Action::Oom => calls.note_retry(now, returning.0),
+                Action::Oom => {
+                    let bytes =
+                        release.filter(|going| !going.is_over && going.again == 0).map_or(0, |r| r.bytes);
+                    calls.note_retry(now, bytes);
+                    if bytes > 0 {
+                        release = None;
+                    }
+                }
                 _ => {}
             }
-            returning = (0, StackId::ABSENT);
+            if let Some(going) = &mut release {
+                going.is_over = true;
+            }
         }
-        calls.stack = by_stack
-            .into_iter()
-            .max_by_key(|&(stack, n)| (n, std::cmp::Reverse(stack)))
-            .map(|(stack, _)| stack);
+        calls.note_cycle(release, replay.end(), &mut by_stack);
+        let most = by_stack.into_iter().max_by_key(|&(stack, n)| (n, std::cmp::Reverse(stack)));
+        calls.stack = most.map(|(stack, _)| stack);
         calls
+    }
+
+    fn note_cycle(
+        &mut self,
+        release: Option<Release>,
+        now: Moment,
+        by_stack: &mut hashbrown::HashMap<StackId, u64>,
+    ) {
+        let Some(release) = release.filter(|release| release.again > 0) else { return };
+        self.cycles += 1;
+        self.bytes_cycled = self.bytes_cycled.saturating_add(release.bytes.min(release.again));
+        self.cycled = Some((self.cycled.map_or(release.at, |(first, _)| first), now));
+        *by_stack.entry(release.stack).or_default() += 1;
     }
 
     fn note_retry(&mut self, now: Moment, bytes: u64) {
         self.retries += 1;
         self.retried = Some((self.retried.map_or(now, |(first, _)| first), now));
-        self.bytes_returned = self.bytes_returned.saturating_add(bytes);
+        self.bytes_retried = self.bytes_retried.saturating_add(bytes);
     }
 }
 
@@ -97,99 +151,72 @@ fn retries_with(case: &Case<'_>, settings: &str, retries: u64) -> String {
     }
 }
 
-/// The advice on calls to the driver: the setting that needs fewest, if one needs fewer than now.
-fn fewer_calls(case: &Case<'_>, taken: u64) -> String {
-    let less_often = "Call torch.cuda.empty_cache() less often";
-    let settings = ["expandable_segments:True", "roundup_power2_divisions:8"];
-    let tried: Result<Vec<Tried>, String> =
-        settings.iter().map(|settings| case.trial.run(settings)).collect();
-    let tried = match tried {
-        Ok(tried) => tried,
-        Err(reason) => return format!("{less_often} (settings were not simulated: {reason})"),
-    };
-    let best =
-        tried.into_iter().filter(|tried| tried.fails.is_none()).min_by_key(|tried| tried.device_allocs);
-    match best {
-        Some(tried) if tried.device_allocs < taken => format!(
-            "{less_often}, or set PYTORCH_CUDA_ALLOC_CONF={} (simulated: segments taken {taken} → {})",
-            tried.settings, tried.device_allocs
-        ),
-        _ => format!(
-            "{less_often}; expandable_segments and roundup_power2_divisions would not help (simulated)"
-        ),
-    }
-}
-
 fn stack(events: &EventTable, row: usize) -> StackId {
     events.get(row).stack
 }
 
 pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
+    retries(case, calls).into_iter().chain(cycles(case, calls)).collect()
+}
+
+fn retries(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
     let Case { snapshot, bytes, .. } = *case;
-    let mut found = Vec::new();
-    if let Some(when) = calls.retried {
-        let ooms = case.replay.ooms().len() as u64;
-        let saved = calls.retries.saturating_sub(ooms);
-        let is_early = snapshot.settings.max_split_size.is_some() || case.collects_garbage();
-        let reason = if is_early { "was short" } else { "nearly ran out" };
-        if saved > 0 {
-            found.push(
-                Finding {
-                    kind: Kind::Retries,
-                    severity: Severity::Medium,
-                    bytes: calls.bytes_returned,
-                    when,
-                    site: Site::default(),
-                    what: format!(
-                        "memory {reason} {}: the allocator released {} of cached segments and \
-                         tried again",
-                        if saved == 1 { "once".to_owned() } else { format!("{saved} times") },
-                        bytes(calls.bytes_returned)
-                    ),
-                    evidence: Vec::new(),
-                    advice: match snapshot.settings.expandable_segments {
-                        true => "Use less memory at the peak: each retry waits for the device to be idle"
-                            .to_owned(),
-                        false => {
-                            format!(
-                                "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: each retry waits for \
-                                 the device to be idle{}",
-                                retries_with(case, "expandable_segments:True", calls.retries)
-                            )
-                        }
-                    },
-                }
-                .with("retries", Amount::Count(calls.retries))
-                .with("of which failed", Amount::Count(ooms)),
-            );
-        }
+    let when = calls.retried?;
+    let ooms = case.replay.ooms().len() as u64;
+    let is_early = snapshot.settings.max_split_size.is_some() || case.collects_garbage();
+    let simulated = if is_early { case.trial.recorded_retries() } else { None };
+    let retries = simulated.unwrap_or(calls.retries);
+    let saved = retries.checked_sub(ooms).filter(|saved| *saved > 0)?;
+    let times = if saved == 1 { "once".to_owned() } else { format!("{saved} times") };
+    // What garbage collection released cannot be told from what retries did.
+    let what = match is_early {
+        true => format!("memory was short {times}: the allocator released cached segments and tried again"),
+        false => format!(
+            "memory nearly ran out {times}: the allocator released {} of cached segments and tried again",
+            bytes(calls.bytes_retried)
+        ),
+    };
+    let advice = match snapshot.settings.expandable_segments {
+        true => "Use less memory at the peak: each retry waits for the device to be idle".to_owned(),
+        false => format!(
+            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: each retry waits for the device to be idle{}",
+            retries_with(case, "expandable_segments:True", retries)
+        ),
+    };
+    let finding = Finding::new(Kind::Retries, Severity::Medium, calls.bytes_retried, when)
+        .says(what, advice)
+        .with("retries", Amount::Count(retries))
+        .shown_by("events --action segment_free,segment_unmap,segment_alloc,segment_map,oom")
+        .with("of which failed", Amount::Count(ooms));
+    Some(if is_early && simulated.is_none() { finding.likely() } else { finding })
+}
+
+fn cycles(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
+    let Case { snapshot, bytes, .. } = *case;
+    let when = calls.cycled.filter(|_| calls.cycles >= LEAST_CYCLES && calls.bytes_cycled >= LEAST_BYTES)?;
+    let frame = calls.stack.and_then(|stack| user_frame(snapshot, stack));
+    let place = frame.map_or_else(String::new, |frame| format!(", most often by {}", case.place(frame)));
+    let what = format!(
+        "segments are repeatedly released and re-acquired: {} times, {} in all, released{place}",
+        calls.cycles,
+        bytes(calls.bytes_cycled)
+    );
+    let less_often = match frame {
+        Some(frame) => format!("Call torch.cuda.empty_cache() less often in {}", case.place(frame)),
+        None => "Call torch.cuda.empty_cache() less often".to_owned(),
+    };
+    let mut finding = Finding::new(Kind::DriverCalls, Severity::Medium, calls.bytes_cycled, when)
+        .says(
+            what,
+            format!("{less_often}: each call waits for the device, and what it releases is acquired again"),
+        )
+        .on(Site { stack: calls.stack, line: case.line(frame), ..Site::default() })
+        .with("times", Amount::Count(calls.cycles))
+        .shown_by("events --action segment_free,segment_unmap")
+        .with("segments acquired from the driver", Amount::Count(calls.acquired))
+        .with("segments released", Amount::Count(calls.released));
+    if let Some(us) = case.micros(when.0, when.1) {
+        finding = finding.with("over", Amount::Micros(us));
     }
-    if calls.taken_again >= STORM
-        && let Some(when) = calls.again
-    {
-        let frame = calls.stack.and_then(|stack| user_frame(snapshot, stack));
-        let place = frame.map_or_else(String::new, |frame| format!(", most often in {}", case.place(frame)));
-        let mut finding = Finding {
-            kind: Kind::DriverCalls,
-            severity: Severity::Medium,
-            bytes: calls.bytes_again,
-            when,
-            site: Site { stack: calls.stack, line: case.line(frame), ..Site::default() },
-            what: format!(
-                "segments are repeatedly released and re-acquired: {} segments of {} were acquired after others had \
-                 been released{place}",
-                calls.taken_again,
-                bytes(calls.bytes_again)
-            ),
-            evidence: Vec::new(),
-            advice: fewer_calls(case, calls.taken),
-        }
-        .with("acquired from the driver", Amount::Count(calls.taken))
-        .with("released", Amount::Count(calls.returned));
-        if let Some(us) = case.micros(when.0, when.1) {
-            finding = finding.with("over", Amount::Micros(us));
-        }
-        found.push(finding);
-    }
-    found
+    Some(finding)
 }

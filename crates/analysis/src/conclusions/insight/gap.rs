@@ -7,6 +7,7 @@ use super::{Amount, Case, DriverCalls, Finding, Kind, Severity, Site};
 use crate::questions::frames::user_frame;
 use crate::questions::gap::gap;
 use crate::questions::pins::pinned;
+use crate::questions::pools::is_private;
 use crate::replay::counters::Counter;
 use crate::replay::rounding::GRANULE;
 
@@ -41,9 +42,14 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
             })
             .map(|index| replay.allocation(index));
         let frame = pin.and_then(|pin| user_frame(snapshot, pin.stack));
-        let whole: u64 = state
-            .holes
-            .iter()
+        // Only holes of segments that something lives in, and of the default pool, make up the finding.
+        let mut is_pinned = vec![false; state.ranges.len()];
+        for pinned in &segments {
+            is_pinned[pinned.range] = !is_private(snapshot, state.ranges[pinned.range].pool);
+        }
+        let holes = || state.holes.iter().filter(|hole| is_pinned[hole.range]);
+        let largest = holes().map(|hole| hole.size).max().unwrap_or(0);
+        let whole: u64 = holes()
             .map(|hole| {
                 let end = hole.addr.saturating_add(hole.size);
                 let first = hole.addr.checked_next_multiple_of(GRANULE).unwrap_or(end);
@@ -61,30 +67,26 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
                 case.effect_of("expandable_segments:True")
             )
         };
-        let mut finding = Finding {
-            kind: Kind::Fragmentation,
-            severity: Severity::Medium,
-            bytes: gap.pinned_holes,
-            when: (at, at),
-            site: Site {
-                stack: pin.map(|pin| pin.stack),
-                line: case.line(frame),
-                segment: worst.and_then(|worst| Some(state.ranges.get(worst.range)?.addr)),
-                ..Site::default()
-            },
-            what: format!(
-                "{} is stranded in {} partly used segments; the largest hole is {}",
-                bytes(gap.pinned_holes),
-                segments.len(),
-                bytes(state.largest_hole())
-            ),
-            evidence: Vec::new(),
-            advice,
-        }
-        .with("share of reserved", share(gap.pinned_holes))
-        .with("pinned segments", Amount::Count(segments.len() as u64))
-        .with("largest hole", Amount::Bytes(state.largest_hole()))
-        .with("in whole pages of 2 MiB", Amount::Bytes(whole));
+        let what = format!(
+            "{} is stranded in {} partly used segments; the largest hole in them is {}",
+            bytes(gap.pinned_holes),
+            segments.len(),
+            bytes(largest)
+        );
+        let site = Site {
+            stack: pin.map(|pin| pin.stack),
+            line: case.line(frame),
+            segment: worst.and_then(|worst| Some(state.ranges.get(worst.range)?.addr)),
+            ..Site::default()
+        };
+        let mut finding = Finding::new(Kind::Fragmentation, Severity::Medium, gap.pinned_holes, (at, at))
+            .says(what, advice)
+            .on(site)
+            .with("share of reserved", share(gap.pinned_holes))
+            .with("pinned segments", Amount::Count(segments.len() as u64))
+            .shown_by(format!("segments --at {}", super::moment(at)))
+            .with("largest hole in them", Amount::Bytes(largest))
+            .with("in whole pages of 2 MiB", Amount::Bytes(whole));
         if let (Some(worst), Some(pin)) = (worst, pin) {
             let place = frame.map_or_else(|| "(no frame)".to_owned(), |frame| case.place(frame));
             finding = finding
@@ -98,21 +100,17 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
         let has_threshold = case.collects_garbage();
         let advice = if calls.retries > 0 && !has_threshold {
             "Set garbage_collection_threshold:0.8, so that unused segments go back before memory runs out"
+        } else if calls.cycles > 0 {
+            "Leave it: empty_cache() is called already, and what it releases is acquired again"
         } else {
             "Call torch.cuda.empty_cache() after the phase that needed them, if another process needs the memory"
         };
+        let severity = if calls.retries > 0 { Severity::Medium } else { Severity::Low };
         found.push(
-            Finding {
-                kind: Kind::Cached,
-                severity: if calls.retries > 0 { Severity::Medium } else { Severity::Low },
-                bytes: gap.cached,
-                when: (at, at),
-                site: Site::default(),
-                what: format!("{} is cached in completely unused segments", bytes(gap.cached)),
-                evidence: Vec::new(),
-                advice: advice.to_owned(),
-            }
-            .with("share of reserved", share(gap.cached)),
+            Finding::new(Kind::Cached, severity, gap.cached, (at, at))
+                .says(format!("{} is cached in completely unused segments", bytes(gap.cached)), advice)
+                .with("share of reserved", share(gap.cached))
+                .shown_by(format!("segments --at {}", super::moment(at))),
         );
     }
     found

@@ -22,9 +22,10 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let through = line.map(|frame| format!(", through {}", case.place(frame))).unwrap_or_default();
     let bytes = case.bytes;
     let what = format!(
-        "{name} grows by {} with {step}, {} over {} of them{through}",
+        "{name} grows by {} with {step}, {} over the last {} of {}{through}",
         bytes(found.bytes_per_step),
         bytes(found.bytes),
+        found.counted,
         found.steps
     );
     let place = line.map_or_else(|| "that line".to_owned(), |frame| case.place(frame));
@@ -39,19 +40,19 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let is_high = found.confidence >= SURE && found.bytes as f64 >= peak as f64 * HIGH_SHARE;
     let when = (*found.ends.first()?, *found.ends.last()?);
     let site = Site { stack: Some(found.stack), line: case.line(line), ..Site::default() };
-    let mut finding = Finding {
-        kind,
-        severity: if is_high { Severity::High } else { Severity::Medium },
-        bytes: found.bytes,
-        when,
-        site,
-        what,
-        evidence: Vec::new(),
-        advice,
+    let severity = if is_high { Severity::High } else { Severity::Medium };
+    let mut finding = Finding::new(kind, severity, found.bytes, when)
+        .says(what, advice)
+        .on(site)
+        .with("bytes per step", Amount::Bytes(found.bytes_per_step))
+        .with("steps", Amount::Count(found.steps as u64))
+        .with("of which are counted", Amount::Count(found.counted as u64))
+        .shown_by("steps")
+        .with("confidence", Amount::Share(found.confidence));
+    // Steps that are guessed from the curve, and graphs, are explanations of what the events show.
+    if found.phase.is_none() || found.is_kept_graph {
+        finding = finding.likely();
     }
-    .with("bytes per step", Amount::Bytes(found.bytes_per_step))
-    .with("steps", Amount::Count(found.steps as u64))
-    .with("confidence", Amount::Share(found.confidence));
     for (frame, per_step) in found.lines.iter().take(3) {
         finding = finding.at("each step by", case.place(*frame), *per_step);
     }

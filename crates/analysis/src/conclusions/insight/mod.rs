@@ -6,201 +6,30 @@
 
 mod churn;
 mod driver;
+mod finding;
 mod gap;
 mod growth;
 mod oom;
 mod pending;
 mod pool;
 mod rounding;
+mod steps;
 mod trial;
 
 use std::cmp::Reverse;
 
-use serde::{Deserialize, Serialize};
-use vramscope_snapshot::{Frame, Pool, Snapshot, StackId};
+use vramscope_snapshot::{Frame, Snapshot, StackId};
 
 use crate::questions::compare::Line;
 use crate::questions::spans::Span;
 use crate::replay::Replay;
 use crate::replay::allocations::Moment;
 use crate::replay::counters::Counter;
+use crate::replay::verdict::Status;
 
 pub(crate) use driver::DriverCalls;
+pub use finding::{Amount, Certainty, Evidence, Finding, Kind, Severity, ShowBytes, Site, command};
 use trial::Trial;
-
-/// What a finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// An allocation failed.
-    OutOfMemory,
-    /// Autograd graphs are kept from step to step.
-    KeptGraph,
-    /// Memory grows from step to step.
-    Growth,
-    /// Holes in segments that something lives in.
-    Fragmentation,
-    /// Whole segments in which nothing lives.
-    Cached,
-    /// What a private pool costs.
-    PrivatePool,
-    /// Requests that are rounded up.
-    Rounding,
-    /// Blocks that were too large for the request and not split.
-    Unsplit,
-    /// Blocks that the program let go and another stream still used.
-    PendingFree,
-    /// Memory asked from the driver and given back again and again.
-    DriverCalls,
-    /// The allocator had to empty its cache and try again.
-    Retries,
-    /// A line that allocates and frees far more than it holds.
-    Churn,
-    /// A rank that is unlike the others.
-    Rank,
-    /// A rank that comes later than the others.
-    Straggler,
-}
-
-impl Kind {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OutOfMemory => "out_of_memory",
-            Self::KeptGraph => "kept_graph",
-            Self::Growth => "growth",
-            Self::Fragmentation => "fragmentation",
-            Self::Cached => "cached",
-            Self::PrivatePool => "private_pool",
-            Self::Rounding => "rounding",
-            Self::Unsplit => "unsplit",
-            Self::PendingFree => "pending_free",
-            Self::DriverCalls => "driver_calls",
-            Self::Retries => "retries",
-            Self::Churn => "churn",
-            Self::Rank => "rank",
-            Self::Straggler => "straggler",
-        }
-    }
-}
-
-/// How bad it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Severity {
-    /// Good to know.
-    #[default]
-    Low,
-    /// Memory or time could be saved.
-    Medium,
-    /// The run failed, or will fail.
-    High,
-}
-
-impl Severity {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-}
-
-/// A number, with what it counts.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Amount {
-    /// Bytes.
-    Bytes(u64),
-    /// How many.
-    Count(u64),
-    /// A part of a whole, from 0 to 1.
-    Share(f64),
-    /// Microseconds.
-    Micros(u64),
-    /// A word, or a place in the program.
-    Text(String),
-}
-
-impl Amount {
-    /// The number in words, sizes as `bytes` writes them.
-    pub fn words(&self, bytes: ShowBytes<'_>) -> String {
-        match self {
-            Self::Bytes(n) => bytes(*n),
-            Self::Count(n) => vramscope_format::count(*n),
-            Self::Share(share) => vramscope_format::percent(*share),
-            Self::Micros(us) => vramscope_format::seconds(*us),
-            Self::Text(text) => text.clone(),
-        }
-    }
-}
-
-/// One fact that a finding rests on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Evidence {
-    /// What it is.
-    pub name: &'static str,
-    /// The place in the program that it is about, if it is about one.
-    pub place: Option<String>,
-    /// How much.
-    pub value: Amount,
-}
-
-/// Where a finding is: as much as is known.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Site {
-    /// The stack.
-    pub stack: Option<StackId>,
-    /// The line to look at.
-    pub line: Option<Line>,
-    /// The pool.
-    pub pool: Option<Pool>,
-    /// The stream.
-    pub stream: Option<u64>,
-    /// The address of the segment.
-    pub segment: Option<u64>,
-    /// The rank, where there are several files.
-    pub rank: Option<u64>,
-}
-
-/// One thing that looks wrong.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// What it is about.
-    pub kind: Kind,
-    /// How bad it is.
-    pub severity: Severity,
-    /// How many bytes it is about.
-    pub bytes: u64,
-    /// From when to when.
-    pub when: (Moment, Moment),
-    /// Where.
-    pub site: Site,
-    /// What, in one sentence.
-    pub what: String,
-    /// What it rests on.
-    pub evidence: Vec<Evidence>,
-    /// What to do, in one sentence.
-    pub advice: String,
-}
-
-impl Finding {
-    /// Adds a fact.
-    #[must_use]
-    pub(crate) fn with(mut self, name: &'static str, value: Amount) -> Self {
-        self.evidence.push(Evidence { name, place: None, value });
-        self
-    }
-
-    /// Adds the bytes of a place in the program.
-    #[must_use]
-    pub(crate) fn at(mut self, name: &'static str, place: String, bytes: u64) -> Self {
-        self.evidence.push(Evidence { name, place: Some(place), value: Amount::Bytes(bytes) });
-        self
-    }
-}
-
-/// How sizes are written in sentences.
-pub type ShowBytes<'a> = &'a dyn Fn(u64) -> String;
 
 /// What every module looks at.
 #[derive(Clone, Copy)]
@@ -209,6 +38,8 @@ pub(crate) struct Case<'a> {
     pub(crate) replay: &'a Replay,
     pub(crate) spans: &'a [Span],
     pub(crate) bytes: ShowBytes<'a>,
+    /// Where steps begin and end.
+    steps: &'a [(Moment, Moment)],
     /// Settings that findings suggest are tried here.
     trial: &'a Trial<'a>,
 }
@@ -237,6 +68,12 @@ impl Case<'_> {
         self.trial.effect(settings, peak, self.bytes)
     }
 
+    /// The highest requested bytes of every step that ended before a moment.
+    fn peaks_before(&self, at: Moment) -> Vec<u64> {
+        let ended = self.steps.iter().filter(|(_, to)| *to < at);
+        ended.map(|&(from, to)| signed(self.replay.extremes(from, to).1.requested)).collect()
+    }
+
     /// Time between two moments, as far as the events have times.
     fn micros(&self, from: Moment, to: Moment) -> Option<u64> {
         let events = self.snapshot.events(self.replay.device());
@@ -250,7 +87,8 @@ impl Case<'_> {
 /// those of the device; `bytes` writes sizes.
 pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: ShowBytes<'_>) -> Vec<Finding> {
     let trial = Trial::new(snapshot, replay.device());
-    let case = Case { snapshot, replay, spans, bytes, trial: &trial };
+    let steps = steps::marked(snapshot, spans, replay.end());
+    let case = Case { snapshot, replay, spans, bytes, steps: &steps, trial: &trial };
     let calls = DriverCalls::new(snapshot, replay);
     let mut findings = oom::find(&case);
     findings.extend(growth::find(&case));
@@ -260,10 +98,40 @@ pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: Sho
     findings.extend(pending::find(&case));
     findings.extend(driver::find(&case, &calls));
     findings.extend(churn::find(&case));
+    findings.iter_mut().for_each(|finding| finding.devices = vec![replay.device()]);
     findings.sort_by_key(|finding| (Reverse(finding.severity), Reverse(finding.bytes), finding.kind));
     findings
 }
 
+/// What is said of a device without findings: nothing, as far as the file can tell, and what it cannot tell.
+pub fn nothing_found(snapshot: &Snapshot, replay: &Replay) -> String {
+    let verdict = replay.verdict();
+    if verdict.status == Status::StateOnly || replay.events() == 0 {
+        return "no findings: without a history there is little to find; vramscope doctor says how to record one"
+            .to_owned();
+    }
+    let mut missing = Vec::new();
+    let has_stack = |stack: &StackId| *stack != StackId::ABSENT && *stack != StackId::EMPTY;
+    if !replay.allocations().stack.iter().any(has_stack) {
+        missing.push("no allocation has a stack, so no line can be named".to_owned());
+    }
+    if !snapshot.has.addresses {
+        missing.push("segments and holes are not in it".to_owned());
+    }
+    if verdict.status != Status::Exact {
+        missing.push(verdict.sentence());
+    }
+    match missing.is_empty() {
+        true => "nothing looks wrong".to_owned(),
+        false => format!("nothing looks wrong as far as this file can tell: {}", missing.join("; ")),
+    }
+}
+
 fn signed(bytes: i64) -> u64 {
     bytes.max(0).unsigned_abs()
+}
+
+/// A moment as users type it.
+fn moment(at: Moment) -> String {
+    at.event().map_or_else(|| "start".to_owned(), |event| event.0.to_string())
 }

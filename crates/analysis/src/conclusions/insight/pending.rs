@@ -18,27 +18,24 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let worst = found.groups.first()?;
     let frame = user_frame(snapshot, worst.stack);
     let place = frame.map_or_else(|| "the program".to_owned(), |frame| case.place(frame));
-    let mut finding = Finding {
-        kind: Kind::PendingFree,
-        severity: Severity::Medium,
-        bytes: found.peak_bytes,
-        when: (found.peak_at, found.peak_at),
-        site: Site {
-            stack: Some(worst.stack),
-            line: case.line(frame),
-            stream: Some(snapshot.stream(worst.stream)),
-            ..Site::default()
-        },
-        what: format!(
-            "{} was released by the program but still in use by another stream; most of it is from {place}",
-            bytes(found.peak_bytes)
-        ),
-        evidence: Vec::new(),
-        advice: "Synchronise the streams sooner, or wait for the other stream and drop record_stream"
-            .to_owned(),
-    }
-    .with("frees that had to wait", Amount::Count(found.groups.iter().map(|group| group.count).sum()))
-    .with("bytes of the worst stack", Amount::Bytes(worst.bytes));
+    let what = format!(
+        "{} was released by the program but still in use by another stream; most of it is from {place}",
+        bytes(found.peak_bytes)
+    );
+    let site = Site {
+        stack: Some(worst.stack),
+        line: case.line(frame),
+        stream: Some(snapshot.stream(worst.stream)),
+        ..Site::default()
+    };
+    let waited = found.groups.iter().map(|group| group.count).sum();
+    let when = (found.peak_at, found.peak_at);
+    let mut finding = Finding::new(Kind::PendingFree, Severity::Medium, found.peak_bytes, when)
+        .says(what, "Synchronize the streams sooner, or wait for the other stream and drop record_stream")
+        .on(site)
+        .with("frees that had to wait", Amount::Count(waited))
+        .shown_by(format!("at --at {}", super::moment(found.peak_at)))
+        .with("bytes of the worst stack", Amount::Bytes(worst.bytes));
     if let Some(longest) = found.groups.iter().map(|group| group.longest_us).max().filter(|&us| us > 0) {
         finding = finding.with("longest wait", Amount::Micros(longest));
     }

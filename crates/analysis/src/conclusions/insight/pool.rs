@@ -30,29 +30,25 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
                 "Drop the MemPool when its phase is over: only then does its memory go back",
             ),
         };
-        let finding = Finding {
-            kind: Kind::PrivatePool,
-            severity: if idle >= LEAST_IDLE { Severity::Medium } else { Severity::Low },
-            bytes: reserved,
-            when: (summary.first.unwrap_or(peak_at), summary.last.unwrap_or(replay.end())),
-            site: Site { pool: Some(pool), stream: Some(envelope.stream), ..Site::default() },
-            what: format!(
-                "private pool ({a}, {b}) of {owner} holds {} at the end, {} of it in use",
-                bytes(reserved),
-                bytes(used)
-            ),
-            evidence: Vec::new(),
-            advice: advice.to_owned(),
-        };
+        let severity = if idle >= LEAST_IDLE { Severity::Medium } else { Severity::Low };
+        let when = (summary.first.unwrap_or(peak_at), summary.last.unwrap_or(replay.end()));
+        let what = format!(
+            "private pool ({a}, {b}) of {owner} holds {} at the end, {} of it in use",
+            bytes(reserved),
+            bytes(used)
+        );
         found.push(
-            finding
+            Finding::new(Kind::PrivatePool, severity, reserved, when)
+                .says(what, advice)
+                .on(Site { pool: Some(pool), stream: Some(envelope.stream), ..Site::default() })
                 .with("reserved", Amount::Bytes(reserved))
+                .shown_by("pools")
                 .with("in use", Amount::Bytes(used))
                 .with("idle", Amount::Bytes(idle))
                 .with("segments", Amount::Count(segments as u64))
-                .with("most that it held", Amount::Bytes(signed(peak.reserved)))
-                .with("idle then", Amount::Bytes(signed(peak.idle())))
-                .with("which memory is its own is", Amount::Text(envelope.known.name().to_owned())),
+                .with("peak reserved", Amount::Bytes(signed(peak.reserved)))
+                .with("idle at that peak", Amount::Bytes(signed(peak.idle())))
+                .with("pool membership is", Amount::Text(envelope.known.name().to_owned())),
         );
     }
     found

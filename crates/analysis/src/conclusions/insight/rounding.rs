@@ -49,17 +49,11 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     told.map(|(kind, part, what, advice, tried)| {
         let effect = tried.map(|settings| case.effect_of(settings)).unwrap_or_default();
         let site = Site { stack: worst.map(|worst| worst.stack), line: case.line(frame), ..Site::default() };
-        let mut finding = Finding {
-            kind,
-            severity: Severity::Medium,
-            bytes: part,
-            when: (at, at),
-            site,
-            what: format!("{} are {what}", bytes(part)),
-            evidence: Vec::new(),
-            advice: format!("{advice}{effect}"),
-        }
-        .with("share of reserved", Amount::Share(part as f64 / reserved.max(1) as f64));
+        let mut finding = Finding::new(kind, Severity::Medium, part, (at, at))
+            .says(format!("{} is {what}", bytes(part)), format!("{advice}{effect}"))
+            .on(site)
+            .with("share of reserved", Amount::Share(part as f64 / reserved.max(1) as f64))
+            .shown_by(format!("at --at {}", super::moment(at)));
         if let Some(worst) = worst {
             finding = finding
                 .with("most in one block", Amount::Bytes(wasted(&worst)))

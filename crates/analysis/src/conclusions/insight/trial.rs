@@ -26,8 +26,6 @@ pub(super) struct Tried {
     pub(super) settings: String,
     /// Highest peak of reserved bytes over the orders of addresses.
     pub(super) reserved_peak: u64,
-    /// Device allocations, the most over the orders.
-    pub(super) device_allocs: u64,
     /// Retries, the most over the orders.
     pub(super) retries: u64,
     /// When a request failed first.
@@ -43,15 +41,28 @@ impl<'a> Trial<'a> {
         Self { snapshot, device, study: OnceCell::new(), tried: RefCell::new(Vec::new()) }
     }
 
-    /// Simulates a setting, under the limit of the recording. The error says why it cannot be.
-    pub(super) fn run(&self, settings: &str) -> Result<Tried, String> {
+    /// The recording as something that can be simulated. The error says why it cannot be.
+    fn study(&self) -> Result<&Study, String> {
         let study = self
             .study
             .get_or_init(|| Study::new(self.snapshot, self.device, None).map_err(|error| error.to_string()));
         let study = study.as_ref().map_err(String::clone)?;
-        if !study.agreement.is_exact() {
-            return Err(format!("not even the recorded settings are reproduced: {}", study.agreement));
+        match study.agreement.is_exact() {
+            true => Ok(study),
+            false => Err(format!("not even the recorded settings are reproduced: {}", study.agreement)),
         }
+    }
+
+    /// The retries that PyTorch counted, if the simulation reproduces the recording.
+    pub(super) fn recorded_retries(&self) -> Option<u64> {
+        let study = self.study().ok()?;
+        let first = Answer::orders(&study.recorded).first()?;
+        Some(study.simulator.run(&study.recorded, *first, &mut ()).counters.retries)
+    }
+
+    /// Simulates a setting, under the limit of the recording. The error says why it cannot be.
+    pub(super) fn run(&self, settings: &str) -> Result<Tried, String> {
+        let study = self.study()?;
         let mut tried = self.tried.borrow_mut();
         if !tried.iter().any(|(known, _)| known == settings) {
             let parsed = study.settings(settings).map_err(|error| error.to_string())?;
@@ -64,7 +75,6 @@ impl<'a> Trial<'a> {
         Ok(Tried {
             settings: settings.to_owned(),
             reserved_peak: answer.reserved_peak.1,
-            device_allocs: answer.device_allocs.1,
             retries: answer.retries.1,
             fails: failed,
             passes: match answer.outcome.end {

@@ -1,0 +1,357 @@
+//! Out of memory: what was asked, what was free, and why it did not fit.
+//!
+//! By the time PyTorch gives up it has returned every segment in which nothing lives. What is left is either
+//! in use, or a hole in a segment that something pins. The cause is
+//! - *lack*, if the step that failed needs more than the process may hold, as the steps before show, or if the free
+//!   bytes would not have been enough in one piece;
+//! - *another pool or stream*, if a hole was large enough but serves somebody else;
+//! - *fragmentation*, if the free bytes, in holes and on the device, would have been enough in one piece.
+//!
+//! A setting that gets past one request is no remedy if the rest of the step does not fit.
+//!
+//! If the device itself had room, a limit was in force (`set_per_process_memory_fraction`, or a quota): then
+//! only the holes count as free.
+
+mod pool;
+mod remedy;
+
+use vramscope_snapshot::{Event, StackId};
+
+use super::{Amount, Case, Finding, Kind, Severity, Site};
+use crate::conclusions::trend::Trend;
+use crate::questions::capacity::Capacity;
+use crate::questions::compare::by_line;
+use crate::questions::frames::user_frame;
+use crate::questions::pins::{largest_fit, pinned};
+use crate::questions::weights::live_weights;
+use crate::replay::Oom;
+use crate::replay::allocations::Moment;
+use crate::replay::state::State;
+use pool::Owner;
+use remedy::Remedy;
+use vramscope_format::count;
+
+/// Why an allocation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    OtherPool,
+    Fragmentation,
+    Lack,
+}
+
+impl Cause {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::OtherPool => "other pool or stream",
+            Self::Fragmentation => "fragmentation",
+            Self::Lack => "lack",
+        }
+    }
+}
+
+/// A loop that catches the error can make thousands: the first ones and the last are reported.
+const MOST: usize = 8;
+
+pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+    let ooms: Vec<_> = case.replay.ooms().iter().enumerate().collect();
+    let reported = ooms.iter().take(MOST).chain(ooms.iter().skip(MOST).next_back());
+    reported.map(|&(number, oom)| one(case, number + 1, oom)).collect()
+}
+
+fn one(case: &Case<'_>, number: usize, oom: &Oom) -> Finding {
+    if case.snapshot.has.addresses {
+        Failure::new(case, number, oom).finding()
+    } else {
+        without_map(case, oom)
+    }
+}
+
+fn site(case: &Case<'_>, event: &Event) -> Site {
+    let stack = Some(event.stack).filter(|stack| *stack != StackId::ABSENT);
+    Site { stack, line: case.line(user_frame(case.snapshot, event.stack)), ..Site::default() }
+}
+
+/// What was asked, and by whom: `out of memory at event 17: train.py:4 step requested 32.0 MiB`.
+fn asked(case: &Case<'_>, oom: &Oom, site: &Site) -> String {
+    let (event, size) = (count(oom.event.0), (case.bytes)(oom.requested));
+    match &site.line {
+        Some(line) => format!("out of memory at event {event}: {} requested {size}", line.short()),
+        None => format!("out of memory at event {event}: requested {size}"),
+    }
+}
+
+/// Of a profile, which does not show what was free and where.
+fn without_map(case: &Case<'_>, oom: &Oom) -> Finding {
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let at = Moment::after(oom.event);
+    let in_use = super::signed(replay.counters(at).active);
+    let site = site(case, &snapshot.events(replay.device()).get(oom.event.index()));
+    let what = format!(
+        "{} while {} was in use; what was free is not in this file",
+        asked(case, oom, &site),
+        bytes(in_use)
+    );
+    Finding::new(Kind::OutOfMemory, Severity::High, oom.requested, (at, at))
+        .says(what, "Record a snapshot to see why: torch.cuda.memory._record_memory_history()")
+        .on(site)
+        .with("requested", Amount::Bytes(oom.requested))
+        .with("in use", Amount::Bytes(in_use))
+        .shown_by(format!("at --event {}", oom.event.0))
+}
+
+/// A failed request with everything that was known about it.
+struct Failure<'a> {
+    case: &'a Case<'a>,
+    oom: &'a Oom,
+    /// Which of the errors, from 1.
+    number: usize,
+    state: State,
+    event: Event,
+    owner: Owner,
+    /// The largest request that would have fitted into a hole.
+    fits: u64,
+    holes: u64,
+    /// Whether a limit kept the process from what the device had.
+    is_limited: bool,
+    capacity: Option<Capacity>,
+    remedy: Remedy,
+    /// The peaks of the steps before, and where they lead.
+    peaks: Vec<u64>,
+    trend: Option<Trend>,
+    /// The line that holds most.
+    most: Option<(String, u64)>,
+}
+
+impl<'a> Failure<'a> {
+    fn new(case: &'a Case<'a>, number: usize, oom: &'a Oom) -> Self {
+        let Case { snapshot, replay, .. } = *case;
+        let at = Moment::after(oom.event);
+        let state = replay.state(at);
+        let event = snapshot.events(replay.device()).get(oom.event.index());
+        let owner = Owner::of(case, oom, &event, &state);
+        let peaks = case.peaks_before(at);
+        let lines = by_line(snapshot, &live_weights(replay, &state, |_, _| true));
+        let heaviest =
+            lines.into_iter().max_by_key(|(line, sum)| (sum.bytes, std::cmp::Reverse(line.clone())));
+        Self {
+            number,
+            fits: largest_fit(snapshot, replay, &state, owner.pool, event.stream),
+            holes: state.holes.iter().fold(0_u64, |sum, hole| sum.saturating_add(hole.size)),
+            is_limited: oom.device_free >= oom.requested,
+            capacity: Capacity::of(snapshot, replay),
+            remedy: remedy::find(case, oom),
+            trend: Trend::of(&peaks),
+            most: heaviest
+                .filter(|(line, _)| !line.is_missing())
+                .map(|(line, sum)| (line.short(), sum.bytes)),
+            case,
+            oom,
+            state,
+            event,
+            owner,
+            peaks,
+        }
+    }
+
+    /// What was free, where it could have served. Below a limit the room on the device is of no use.
+    fn free(&self) -> u64 {
+        if self.is_limited { self.holes } else { self.holes.saturating_add(self.oom.device_free) }
+    }
+
+    /// What the step that failed needs, if that is more than the process may hold.
+    fn too_much(&self) -> Option<(&Trend, Capacity)> {
+        let (trend, capacity) = (self.trend.as_ref()?, self.capacity?);
+        (trend.grows() && trend.next > super::signed(capacity.bytes)).then_some((trend, capacity))
+    }
+
+    fn cause(&self) -> Cause {
+        if self.too_much().is_some() {
+            Cause::Lack
+        } else if self.state.largest_hole() >= self.oom.requested && self.fits < self.oom.requested {
+            Cause::OtherPool
+        } else if self.free() >= self.oom.requested {
+            Cause::Fragmentation
+        } else {
+            Cause::Lack
+        }
+    }
+
+    fn why(&self) -> String {
+        let bytes = self.case.bytes;
+        let short = |by: u64| bytes(self.oom.requested.saturating_sub(by));
+        match (self.cause(), self.too_much()) {
+            (Cause::OtherPool, _) => {
+                let hole = bytes(self.state.largest_hole());
+                format!("a hole of {hole} was there, but for another pool or stream")
+            }
+            (Cause::Fragmentation, _) => format!(
+                "fragmentation: {} was free in holes; the largest request that fits is {}, {} short",
+                bytes(self.holes),
+                bytes(self.fits),
+                short(self.fits)
+            ),
+            (Cause::Lack, Some((trend, capacity))) => {
+                let peaks: Vec<_> =
+                    self.peaks.iter().rev().take(SHOWN_PEAKS).rev().map(|n| bytes(*n)).collect();
+                format!(
+                    "lack of memory: {} ({}), so this one needs about {}, more than {}",
+                    trend.words(bytes),
+                    peaks.join(", "),
+                    bytes(trend.next),
+                    capacity.words(bytes)
+                )
+            }
+            (Cause::Lack, None) => {
+                format!(
+                    "lack of memory: {} was free in holes, {} short",
+                    bytes(self.holes),
+                    short(self.free())
+                )
+            }
+        }
+    }
+
+    fn advice(&self) -> String {
+        let bytes = self.case.bytes;
+        let order = "Allocate long-lived tensors before short-lived ones";
+        match (self.cause(), &self.remedy) {
+            (Cause::OtherPool, _) => {
+                "Let the streams and CUDA graphs share a pool, or free what the other one holds".into()
+            }
+            (Cause::Fragmentation, Remedy::Found(tried)) => {
+                let before = super::signed(self.case.replay.peak(crate::Counter::Reserved).bytes);
+                format!(
+                    "Set PYTORCH_CUDA_ALLOC_CONF={} (simulated: gets past this request; peak reserved {} → {})",
+                    tried.settings,
+                    bytes(before),
+                    bytes(tried.reserved_peak)
+                )
+            }
+            (Cause::Fragmentation, Remedy::None) => {
+                format!("{order}. No setting helps: simulated, each runs out of memory by this request")
+            }
+            (Cause::Fragmentation, Remedy::Unknown(_)) if self.case.snapshot.settings.expandable_segments => {
+                order.into()
+            }
+            (Cause::Fragmentation, Remedy::Unknown(reason)) => {
+                format!("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (not simulated: {reason})")
+            }
+            (Cause::Lack, _) => self.hold_less(),
+        }
+    }
+
+    /// What to do where memory is simply not enough.
+    fn hold_less(&self) -> String {
+        let bytes = self.case.bytes;
+        let short = self.oom.requested.saturating_sub(self.free());
+        let raise = if self.is_limited {
+            ", or raise torch.cuda.set_per_process_memory_fraction or the quota"
+        } else {
+            ""
+        };
+        if let Some((trend, _)) = self.too_much() {
+            let last = self.peaks.last().copied().unwrap_or_default();
+            let setting = match &self.remedy {
+                Remedy::Found(tried) => format!(
+                    ". {} would get past this request and not past this step (simulated)",
+                    tried.settings
+                ),
+                _ => String::new(),
+            };
+            let advice = match trend.shape {
+                crate::conclusions::trend::Shape::Linear => {
+                    "Find what each step keeps (vramscope steps shows it)".to_owned()
+                }
+                _ => format!(
+                    "Go back to the batch and sequence of the step before, which peaked at {}",
+                    bytes(last)
+                ),
+            };
+            return format!("{advice}{raise}{setting}");
+        }
+        let whole = self.capacity.map_or(u64::MAX, |capacity| super::signed(capacity.bytes));
+        if self.oom.requested >= whole {
+            return format!(
+                "Make the request smaller{raise}: alone it is more than the {} there are",
+                bytes(whole)
+            );
+        }
+        match &self.most {
+            Some((place, held)) if *held >= short => {
+                format!("Make {place} hold less: it has {} of what is in use{raise}", bytes(*held))
+            }
+            _ if self.oom.requested > super::signed(self.state.counters.active) => {
+                format!("Make the request smaller: it is larger than everything that is in use{raise}")
+            }
+            _ => format!("Make the batch smaller, or checkpoint activations{raise}"),
+        }
+    }
+
+    fn finding(&self) -> Finding {
+        let Self { case, oom, state, .. } = self;
+        let bytes = case.bytes;
+        let at = Moment::after(oom.event);
+        let moment = format!("oom:{}", self.number);
+        let site = Site {
+            pool: Some(self.owner.pool),
+            stream: Some(case.snapshot.stream(self.event.stream)),
+            ..site(case, &self.event)
+        };
+        let on_device = match self.is_limited {
+            true => {
+                format!("{} was free on the device, but a per-process limit applied", bytes(oom.device_free))
+            }
+            false => format!("{} was free on the device", bytes(oom.device_free)),
+        };
+        let what = format!("{}; {on_device}; {}", asked(case, oom, &site), self.why());
+        let fits = if self.is_limited { self.fits } else { self.fits.max(oom.device_free) };
+        let mut finding = Finding::new(Kind::OutOfMemory, Severity::High, oom.requested, (at, at))
+            .says(what, self.advice())
+            .on(site)
+            .with("cause", Amount::Text(self.cause().name().to_owned()))
+            .with("requested", Amount::Bytes(oom.requested))
+            .shown_by(format!("at --at {moment}"));
+        if self.owner.is_inferred {
+            let pool = vramscope_format::pool(Some(self.owner.pool));
+            finding = finding.with("pool, inferred from the allocations around it", Amount::Text(pool));
+        }
+        finding = finding.with("free on the device", Amount::Bytes(oom.device_free));
+        if let Some(capacity) = self.capacity.filter(|capacity| capacity.is_limit) {
+            finding = finding
+                .with("granted, so the limit is at least", Amount::Bytes(super::signed(capacity.at_least)))
+                .with("refused, so the limit is below", Amount::Bytes(super::signed(capacity.bytes)));
+        }
+        finding = finding
+            .with("free in holes", Amount::Bytes(self.holes))
+            .shown_by(format!("segments --at {moment}"))
+            .with("largest request that would have fitted", Amount::Bytes(fits))
+            .with("in use", Amount::Bytes(super::signed(state.counters.active)))
+            .with("reserved", Amount::Bytes(super::signed(state.counters.reserved)));
+        if let Some((trend, _)) = self.too_much() {
+            finding = finding
+                .with(
+                    "peak of the step before",
+                    Amount::Bytes(self.peaks.last().copied().unwrap_or_default()),
+                )
+                .with("needed by this step", Amount::Bytes(trend.next))
+                .shown_by("steps")
+                .likely();
+        }
+        if let Remedy::Found(tried) = &self.remedy {
+            finding = finding
+                .with("gets past this request, simulated", Amount::Text(tried.settings.clone()))
+                .shown_by(format!("whatif --set {}", tried.settings));
+        }
+        if let Some((place, held)) = &self.most {
+            finding =
+                finding.at("most is held by", place.clone(), *held).shown_by(format!("top --at {moment}"));
+        }
+        if let Some(worst) = pinned(case.replay, state).first() {
+            finding = finding.with("most free in one pinned segment", Amount::Bytes(worst.free));
+        }
+        finding
+    }
+}
+
+/// Peaks that a sentence lists.
+const SHOWN_PEAKS: usize = 5;

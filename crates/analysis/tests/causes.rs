@@ -1,0 +1,201 @@
+//! Why memory ran out or went to the driver and back, in traces worked out by hand.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod common;
+
+use serde_json::{Value, json};
+use vramscope_analysis::{
+    Amount, Counter, Finding, Kind, Moment, Replay, Severity, fragmentation, gap, insights, nothing_found,
+};
+use vramscope_snapshot::{DeviceId, Snapshot};
+
+const MIB: u64 = 1 << 20;
+
+/// Events of (action, address, size in MiB, line of train.py), and the segments at the end.
+fn trace(events: &[(&str, u64, u64, u32)], segments: &Value) -> (Snapshot, Replay) {
+    let event = |(at, &(action, addr, size, line)): (usize, &(&str, u64, u64, u32))| {
+        let frames = json!([{"filename": "train.py", "line": line, "name": "step"}]);
+        json!({"action": action, "addr": addr * MIB, "device_free": addr * MIB, "size": size * MIB, "stream": 0,
+            "time_us": at, "frames": frames})
+    };
+    let events: Vec<_> = events.iter().enumerate().map(event).collect();
+    let text = json!({"segments": segments, "device_traces": [events]}).to_string();
+    let snapshot = common::snapshot(text.as_bytes());
+    let replay = Replay::new(&snapshot, DeviceId(0));
+    (snapshot, replay)
+}
+
+/// A segment of a pool with one block at its beginning, in MiB.
+fn segment(addr: u64, size: u64, used: u64, pool: u64) -> Value {
+    let block = |addr: u64, size: u64, state: &str| json!({"address": addr * MIB, "size": size * MIB, "requested_size": size * MIB, "state": state, "frames": []});
+    let mut blocks = vec![];
+    if used > 0 {
+        blocks.push(block(addr, used, "active_allocated"));
+    }
+    if used < size {
+        blocks.push(block(addr + used, size - used, "inactive"));
+    }
+    json!({"device": 0, "address": addr * MIB, "total_size": size * MIB, "stream": 0, "segment_type": "large",
+        "segment_pool_id": [0, pool], "is_expandable": false, "blocks": blocks})
+}
+
+fn found(snapshot: &Snapshot, replay: &Replay) -> Vec<Finding> {
+    insights(snapshot, replay, &[], &|n| vramscope_format::size(n))
+}
+
+fn evidence(finding: &Finding, name: &str) -> Amount {
+    finding.evidence.iter().find(|evidence| evidence.name == name).unwrap().value.clone()
+}
+
+/// `empty_cache()` at line 9 in each of `steps`, after which line 5 allocates `each` segments of 40 MiB.
+fn emptied(steps: u64, each: u64) -> Vec<(&'static str, u64, u64, u32)> {
+    let mut events = Vec::new();
+    for _ in 0..steps {
+        for row in 0..each {
+            events.push(("segment_alloc", row * 64, 40, 5));
+            events.push(("alloc", row * 64, 40, 5));
+        }
+        for row in 0..each {
+            events.push(("free_requested", row * 64, 40, 6));
+            events.push(("free_completed", row * 64, 40, 6));
+        }
+        events.extend((0..each).map(|row| ("segment_free", row * 64, 40, 9)));
+    }
+    events
+}
+
+#[test]
+fn cycles_are_counted_not_segments() {
+    // 100 segments after one empty_cache(): nothing to tell.
+    let (snapshot, replay) = trace(&emptied(2, 100), &json!([]));
+    assert!(found(&snapshot, &replay).iter().all(|finding| finding.kind != Kind::DriverCalls));
+    // Two segments in each of 10 steps: 9 releases are followed by an acquisition, of 80 MiB each.
+    let (snapshot, replay) = trace(&emptied(10, 2), &json!([]));
+    let found = found(&snapshot, &replay);
+    let calls = found.iter().find(|finding| finding.kind == Kind::DriverCalls).unwrap();
+    assert_eq!(evidence(calls, "times"), Amount::Count(9));
+    assert_eq!((calls.bytes, calls.severity), (9 * 80 * MIB, Severity::Medium));
+    assert_eq!(calls.site.line.as_ref().unwrap().line, 9, "the line that releases");
+    assert!(calls.advice.contains("train.py:9"), "{}", calls.advice);
+}
+
+/// Pool (0, 1) holds 20 MiB that are full, the default pool has a hole of 68 MiB. The program allocated from (0, 1)
+/// before the error: the default pool would have had room.
+#[test]
+fn a_failed_request_belongs_to_the_pool_that_had_no_room() {
+    let events = [
+        ("segment_alloc", 1000, 70, 2),
+        ("alloc", 1000, 2, 2),
+        ("segment_alloc", 0, 20, 4),
+        ("alloc", 0, 20, 4),
+        ("oom", 4, 32, 5),
+    ];
+    let segments = json!([segment(0, 20, 20, 1), segment(1000, 70, 2, 0)]);
+    let (snapshot, replay) = trace(&events, &segments);
+    let found = found(&snapshot, &replay);
+    let oom = &found[0];
+    assert_eq!(oom.site.pool, Some((0, 1)));
+    assert_eq!(evidence(oom, "cause"), Amount::Text("other pool or stream".into()));
+    assert_eq!(
+        evidence(oom, "largest request that would have fitted"),
+        Amount::Bytes(4 * MIB),
+        "on the device"
+    );
+    assert!(oom.evidence.iter().any(|evidence| evidence.name.starts_with("pool, inferred")));
+}
+
+/// The segment is acquired by one event and used by the next: at the peak of reserved bytes nothing is cached.
+#[test]
+fn the_peak_of_reserved_is_after_the_allocation_that_needed_it() {
+    let events = [
+        ("segment_alloc", 0, 100, 1),
+        ("alloc", 0, 98, 1),
+        ("free_requested", 0, 98, 2),
+        ("free_completed", 0, 98, 2),
+    ];
+    let (snapshot, replay) = trace(&events, &json!([segment(0, 100, 0, 0)]));
+    let peak = replay.peak(Counter::Reserved);
+    assert_eq!((peak.at, peak.bytes as u64), (Moment(2), 100 * MIB));
+    assert_eq!(replay.highest(Counter::Reserved, Moment::START, replay.end()), Moment(2));
+    assert_eq!(
+        replay.highest(Counter::Reserved, Moment::START, Moment(1)),
+        Moment(1),
+        "the stretch ends before"
+    );
+    assert_eq!(gap(&snapshot, &replay, &replay.state(peak.at)).cached, 0);
+}
+
+/// 40 MiB in a segment without anything in it go back to the driver on demand: only the 6 MiB hole is unusable.
+#[test]
+fn completely_unused_segments_are_usable() {
+    let events = [
+        ("segment_alloc", 0, 10, 1),
+        ("alloc", 0, 4, 1),
+        ("segment_alloc", 100, 40, 2),
+        ("alloc", 100, 40, 2),
+        ("free_requested", 100, 40, 3),
+        ("free_completed", 100, 40, 3),
+    ];
+    let (_, replay) = trace(&events, &json!([segment(0, 10, 4, 0), segment(100, 40, 0, 0)]));
+    let found = fragmentation(&replay, (replay.end(), replay.end()), 1, Some(100 * MIB), |_| true);
+    let last = found.samples.last().unwrap();
+    assert_eq!((last.free, last.unusable), (46 * MIB, 6 * MIB));
+    let small = fragmentation(&replay, (replay.end(), replay.end()), 1, None, |range| range.size < 20 * MIB);
+    let last = small.samples.last().unwrap();
+    assert_eq!((last.reserved, last.free), (10 << 20, 6 * MIB), "only the segments that count");
+}
+
+/// An NPU's workspace is held, and no hole: 64 of 84 MiB, 2 of the rest in use.
+#[test]
+fn a_workspace_is_not_free() {
+    let events = [
+        ("workspace_snapshot", 500, 64, 0),
+        ("segment_alloc", 500, 64, 0),
+        ("alloc", 500, 64, 0),
+        ("segment_alloc", 0, 20, 10),
+        ("alloc", 0, 2, 10),
+        ("oom", 1, 32 * 1024, 10),
+    ];
+    let (snapshot, replay) = trace(&events, &json!([segment(0, 20, 2, 0), segment(500, 64, 0, 0)]));
+    let state = replay.state(replay.end());
+    let gap = gap(&snapshot, &replay, &state);
+    assert_eq!((gap.workspaces, gap.cached, gap.pinned_holes, gap.unexplained), (64 * MIB, 0, 18 * MIB, 0));
+    let found = found(&snapshot, &replay);
+    assert_eq!(evidence(&found[0], "free in holes"), Amount::Bytes(18 * MIB));
+    assert!(found[0].advice.contains("Make the request smaller"), "{}", found[0].advice);
+    assert!(found.iter().all(|finding| finding.kind != Kind::Cached));
+}
+
+#[test]
+fn silence_says_what_the_file_cannot_tell() {
+    let (snapshot, replay) =
+        trace(&[("segment_alloc", 0, 20, 1), ("alloc", 0, 20, 1)], &json!([segment(0, 20, 20, 0)]));
+    assert_eq!(nothing_found(&snapshot, &replay), "nothing looks wrong");
+    for (name, part) in [
+        ("context_none", "no allocation has a stack"),
+        ("late_start", "late start"),
+        ("no_recording", "without a history"),
+    ] {
+        let snapshot = common::recording(name);
+        let replay = Replay::new(&snapshot, DeviceId(0));
+        let said = nothing_found(&snapshot, &replay);
+        assert!(said.contains(part), "{name}: {said}");
+    }
+}
+
+/// A name stands for one finding.
+#[test]
+fn ids_are_unique_in_every_recording() {
+    for entry in std::fs::read_dir(common::recordings()).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let Some(name) = file.strip_suffix(".pickle.xz") else { continue };
+        let snapshot = common::recording(name);
+        for replay in Replay::all(&snapshot) {
+            let mut ids: Vec<_> = found(&snapshot, &replay).iter().map(Finding::id).collect();
+            let all = ids.len();
+            ids.sort();
+            ids.dedup();
+            assert_eq!(ids.len(), all, "{name}: {ids:?}");
+        }
+    }
+}
