@@ -22,18 +22,19 @@ pub mod tables;
 pub use conclusions::categories;
 pub use conclusions::each::{Conclusion, Conclusions};
 pub use conclusions::growth::{Growth, growth};
+pub use conclusions::insight::{
+    Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, command, insights, nothing_found,
+};
 pub use conclusions::known::KnownBy;
 pub use conclusions::module_tree::{Held, ModuleNode, ModulesBy, module_tree};
 pub use conclusions::modules::Modules;
 pub use conclusions::passes::{Part, Pass, Passes};
-pub use conclusions::insight::{
-    Amount, Certainty, Evidence, Finding, Kind, Severity, ShowBytes, Site, command, insights, nothing_found,
-};
 pub use conclusions::ranks::{
     LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median,
     rank_insights, stands_out,
 };
 pub use conclusions::steps::{Step, Steps, StepsBy, steps};
+pub use conclusions::stepwise::{StepRow, Stepwise};
 pub use conclusions::trend::{Shape, Trend};
 pub use questions::capacity::{Capacity, capacity};
 pub use questions::compare::{Change, Line, Sum, by_line, by_stack, changes};

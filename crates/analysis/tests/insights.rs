@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Amount, Capacity, Certainty, Counter, Finding, Kind, Moment, RankDigest, Replay, Severity, Status,
+    Amount, Capacity, Counter, Finding, Kind, KnownBy, Moment, RankDigest, Replay, Severity, Status,
     compare_ranks, fragmentation, insights, largest_fit, moment_at_time, pending, phases, pinned,
     rank_insights, spans,
 };
@@ -106,8 +106,7 @@ fn retries_are_those_that_pytorch_counted() {
             Some(finding) => evidence(finding, "retries"),
             None => Amount::Count(replay.ooms().len() as u64),
         };
-        if found.iter().any(|finding| finding.kind == Kind::Retries && finding.certainty == Certainty::Likely)
-        {
+        if found.iter().any(|finding| finding.kind == Kind::Retries && finding.known_by == KnownBy::Likely) {
             continue;
         }
         assert_eq!(ours, Amount::Count(retries), "{name}");
@@ -199,7 +198,7 @@ fn an_error_in_a_step_that_cannot_fit_is_lack() {
         "{}",
         oom.what
     );
-    assert_eq!(oom.certainty, Certainty::Likely);
+    assert_eq!(oom.known_by, KnownBy::Likely);
     assert!(oom.queries().contains(&"at --at oom:1"), "{:?}", oom.queries());
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
-use vramscope_analysis::{Amount, Certainty, Evidence, Finding, Line, Moment, Severity, command};
+use vramscope_analysis::{Amount, Evidence, Finding, KnownBy, Line, Moment, Severity, command};
 use vramscope_snapshot::Pool;
 
 use crate::output::FrameJson;
@@ -20,7 +20,7 @@ pub(crate) struct FindingJson {
     devices: Vec<i32>,
     pub(crate) kind: &'static str,
     pub(crate) severity: &'static str,
-    how_sure: &'static str,
+    known_by: &'static str,
     pub(crate) bytes: u64,
     /// The events after which it begins and ends; none before the first.
     first_event: Option<u32>,
@@ -106,7 +106,7 @@ impl FindingJson {
             devices: finding.devices.iter().map(|device| device.0).collect(),
             kind: finding.kind.name(),
             severity: finding.severity.name(),
-            how_sure: finding.certainty.name(),
+            known_by: finding.known_by.name(),
             bytes: finding.bytes,
             first_event: event(finding.when.0),
             last_event: event(finding.when.1),
@@ -155,7 +155,7 @@ pub(crate) fn print_long(finding: &Finding, file: &str, out: &mut dyn Write) -> 
         n => text::size(n),
     };
     let mut kind = vramscope_format::words(finding.kind.name());
-    if finding.certainty == Certainty::Likely {
+    if finding.known_by == KnownBy::Likely {
         kind.push_str(" (likely)");
     }
     writeln!(out, "\n  {} {size:>10}  {}", style::paint(role, mark), style::paint(Role::Strong, &kind))?;

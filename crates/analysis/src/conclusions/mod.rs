@@ -14,4 +14,5 @@ pub(crate) mod ranks;
 pub(crate) mod run;
 pub(crate) mod stacks;
 pub(crate) mod steps;
+pub(crate) mod stepwise;
 pub(crate) mod trend;

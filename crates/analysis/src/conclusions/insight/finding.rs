@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{DeviceId, Pool, StackId};
 
+use crate::conclusions::known::KnownBy;
 use crate::questions::compare::Line;
 use crate::replay::allocations::Moment;
 
@@ -130,29 +131,6 @@ impl Severity {
     }
 }
 
-/// How sure a finding is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Certainty {
-    /// The file says so.
-    Recorded,
-    /// It follows from the events.
-    #[default]
-    Certain,
-    /// The best explanation of what the events show.
-    Likely,
-}
-
-impl Certainty {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Recorded => "recorded",
-            Self::Certain => "certain",
-            Self::Likely => "likely",
-        }
-    }
-}
-
 /// A number, with what it counts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Amount {
@@ -227,8 +205,8 @@ pub struct Finding {
     pub kind: Kind,
     /// How bad it is.
     pub severity: Severity,
-    /// How sure it is.
-    pub certainty: Certainty,
+    /// How it is known.
+    pub known_by: KnownBy,
     /// How many bytes it is about.
     pub bytes: u64,
     /// The devices that it is about.
@@ -251,7 +229,7 @@ impl Finding {
         Self {
             kind,
             severity,
-            certainty: Certainty::default(),
+            known_by: KnownBy::Certain,
             bytes,
             devices: Vec::new(),
             when,
@@ -279,7 +257,7 @@ impl Finding {
     /// The best explanation, not the only one.
     #[must_use]
     pub(crate) fn likely(mut self) -> Self {
-        self.certainty = Certainty::Likely;
+        self.known_by = KnownBy::Likely;
         self
     }
 
@@ -336,9 +314,14 @@ impl Finding {
             (vramscope_format::words(evidence.name), format!("{}{place}", evidence.value.words(bytes)))
         };
         let mut facts: Vec<_> = self.evidence.iter().map(fact).collect();
-        facts.push(("how sure".to_owned(), self.certainty.name().to_owned()));
+        facts.push(("how it is known".to_owned(), self.how_known()));
         facts.extend(self.queries().iter().map(|query| ("see".to_owned(), command(query, file))));
         facts
+    }
+
+    /// How it is known, in words.
+    pub fn how_known(&self) -> String {
+        format!("{}: {}", self.known_by.name(), self.known_by.about())
     }
 
     /// The commands that show the evidence, each once.

@@ -4,31 +4,39 @@
 //! fail; a medium one that memory or time could be had; a low one is good to know. Healthy runs have none above
 //! low.
 
+mod attention;
 mod churn;
 mod driver;
 mod finding;
+mod forecast;
 mod gap;
 mod growth;
 mod oom;
 mod pending;
 mod pool;
 mod rounding;
-mod steps;
+mod training;
 mod trial;
+mod weights;
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 
 use vramscope_snapshot::{Frame, Snapshot, StackId};
 
+use crate::conclusions::categories::{Categories, Rules, classify};
+use crate::conclusions::passes::Passes;
+use crate::conclusions::stacks::Stacks;
+use crate::conclusions::steps::Steps;
 use crate::questions::compare::Line;
 use crate::questions::spans::Span;
 use crate::replay::Replay;
-use crate::replay::allocations::Moment;
+use crate::replay::allocations::{AllocIdx, Moment};
 use crate::replay::counters::Counter;
 use crate::replay::verdict::Status;
 
 pub(crate) use driver::DriverCalls;
-pub use finding::{Amount, Certainty, Evidence, Finding, Kind, Severity, ShowBytes, Site, command};
+pub use finding::{Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, command};
 use trial::Trial;
 
 /// What every module looks at.
@@ -38,8 +46,14 @@ pub(crate) struct Case<'a> {
     pub(crate) replay: &'a Replay,
     pub(crate) spans: &'a [Span],
     pub(crate) bytes: ShowBytes<'a>,
+    /// What the stacks say.
+    stacks: &'a Stacks,
+    /// Where passes begin and end.
+    passes: &'a Passes,
     /// Where steps begin and end.
-    steps: &'a [(Moment, Moment)],
+    steps: &'a Steps,
+    /// What memory is for, once a finding asks.
+    categories: &'a OnceCell<Categories>,
     /// Settings that findings suggest are tried here.
     trial: &'a Trial<'a>,
 }
@@ -70,8 +84,15 @@ impl Case<'_> {
 
     /// The highest requested bytes of every step that ended before a moment.
     fn peaks_before(&self, at: Moment) -> Vec<u64> {
-        let ended = self.steps.iter().filter(|(_, to)| *to < at);
-        ended.map(|&(from, to)| signed(self.replay.extremes(from, to).1.requested)).collect()
+        let ended = self.steps.list.iter().filter(|step| step.is_complete && step.to < at);
+        ended.map(|step| signed(self.replay.extremes(step.from, step.to).1.requested)).collect()
+    }
+
+    /// The category of an allocation.
+    fn category(&self, index: AllocIdx) -> &str {
+        let classify = || classify(self.replay, self.snapshot, &Rules::default());
+        let categories = self.categories.get_or_init(classify);
+        categories.names().get(categories.of(index)).map_or("", String::as_str)
     }
 
     /// Time between two moments, as far as the events have times.
@@ -87,8 +108,20 @@ impl Case<'_> {
 /// those of the device; `bytes` writes sizes.
 pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: ShowBytes<'_>) -> Vec<Finding> {
     let trial = Trial::new(snapshot, replay.device());
-    let steps = steps::marked(snapshot, spans, replay.end());
-    let case = Case { snapshot, replay, spans, bytes, steps: &steps, trial: &trial };
+    let stacks = Stacks::new(snapshot, replay);
+    let passes = Passes::new(snapshot, replay, &stacks, spans);
+    let steps = Steps::new(snapshot, replay, spans, &passes);
+    let case = Case {
+        snapshot,
+        replay,
+        spans,
+        bytes,
+        stacks: &stacks,
+        passes: &passes,
+        steps: &steps,
+        categories: &OnceCell::new(),
+        trial: &trial,
+    };
     let calls = DriverCalls::new(snapshot, replay);
     let mut findings = oom::find(&case);
     findings.extend(growth::find(&case));
@@ -98,6 +131,10 @@ pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: Sho
     findings.extend(pending::find(&case));
     findings.extend(driver::find(&case, &calls));
     findings.extend(churn::find(&case));
+    findings.extend(forecast::find(&case));
+    findings.extend(training::find(&case));
+    findings.extend(attention::find(&case));
+    findings.extend(weights::find(&case));
     findings.iter_mut().for_each(|finding| finding.devices = vec![replay.device()]);
     findings.sort_by_key(|finding| (Reverse(finding.severity), Reverse(finding.bytes), finding.kind));
     findings

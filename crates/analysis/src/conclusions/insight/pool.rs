@@ -9,18 +9,36 @@ use crate::questions::pools::{DEFAULT_POOL, PoolSummary, Pools};
 /// A pool with less that is idle is nothing to act on, only good to know.
 const LEAST_IDLE: u64 = 64 << 20;
 
+/// Whether the graphs that `torch.compile` records allocate from a pool.
+fn is_of_compile(case: &Case<'_>, pools: &Pools, number: usize) -> bool {
+    let snapshot = case.snapshot;
+    let is_tree =
+        |frame: vramscope_snapshot::Frame| snapshot.text(frame.file).ends_with("cudagraph_trees.py");
+    let mut looked_at = hashbrown::HashSet::new();
+    case.replay.allocations().iter().any(|(index, allocation)| {
+        pools.envelope_of(index) == Some(number)
+            && looked_at.insert(allocation.stack)
+            && snapshot.frames(allocation.stack).any(is_tree)
+    })
+}
+
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let Case { snapshot, replay, bytes, .. } = *case;
     let pools = Pools::private(snapshot, replay);
     let summaries = pools.summaries(snapshot, replay, replay.end());
     let mut found = Vec::new();
-    for (envelope, summary) in pools.envelopes().iter().zip(summaries) {
+    for (number, (envelope, summary)) in pools.envelopes().iter().zip(summaries).enumerate() {
         let PoolSummary { now, segments, peak_at, peak, .. } = summary;
         let (reserved, used, idle) = (signed(now.reserved), signed(now.active), signed(now.idle()));
         let Some(pool) = envelope.pool.filter(|pool| *pool != DEFAULT_POOL && reserved > 0) else { continue };
         let (a, b) = pool;
         // The first number is of a CUDA graph, the second of a handle that the program made.
         let (owner, advice) = match b {
+            _ if is_of_compile(case, &pools, number) => (
+                "torch.compile's CUDA graphs (mode=\"reduce-overhead\")",
+                "Compile with mode=\"default\" if the memory is needed; each new shape records another graph \
+                 (mark_dynamic avoids it)",
+            ),
             0 => (
                 "a CUDA graph",
                 "Let graphs that never run at the same time share a pool: torch.cuda.graph(g, pool=other.pool())",

@@ -7,6 +7,9 @@ use crate::questions::gap::gap;
 use crate::replay::allocations::Allocation;
 use crate::replay::counters::Counter;
 
+/// So many bytes are large on any device.
+const LARGE: u64 = 256 << 20;
+
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let Case { snapshot, replay, bytes, .. } = *case;
     let at = replay.peak(Counter::Reserved).at;
@@ -22,7 +25,10 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
         (
             Kind::Rounding,
             gap.rounding,
-            "lost to rounding requests up",
+            match divides {
+                true => "lost to rounding requests up by roundup_power2_divisions",
+                false => "lost to rounding requests up",
+            },
             match divides {
                 true => "Raise roundup_power2_divisions, or leave it out: it rounds up in large steps",
                 false => "Make fewer, larger tensors: every one is rounded up to 512 bytes",
@@ -45,7 +51,10 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
             },
         ),
     ];
-    let told = parts.into_iter().filter(|(_, part, ..)| worth_telling(*part, reserved));
+    // What the setting itself costs is worth a word wherever it is large, however large the device.
+    let by_setting = |kind: Kind, part: u64| kind == Kind::Rounding && divides && part >= LARGE;
+    let told =
+        parts.into_iter().filter(|&(kind, part, ..)| worth_telling(part, reserved) || by_setting(kind, part));
     told.map(|(kind, part, what, advice, tried)| {
         let effect = tried.map(|settings| case.effect_of(settings)).unwrap_or_default();
         let site = Site { stack: worst.map(|worst| worst.stack), line: case.line(frame), ..Site::default() };
