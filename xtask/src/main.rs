@@ -71,6 +71,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// A table of every kind of finding and every recording, for docs/insights.md
+    #[command(disable_help_flag = true)]
+    Findings {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Ask every verb about every file of a folder of attacks
     #[command(disable_help_flag = true)]
     Attacks {
@@ -94,6 +100,7 @@ fn main() -> anyhow::Result<()> {
         Command::Fuzz { args } => bench_verb("fuzz", args),
         Command::Mutants { args } => bench_verb("mutants", args),
         Command::Scale { args } => bench_verb("verbs", args),
+        Command::Findings { args } => bench_verb("findings", args),
         Command::Attacks { args } => bench_verb("attacks", args),
     }
 }

@@ -2,6 +2,7 @@
 //! optimizations and with the allocator that ships.
 
 mod attacks;
+mod findings;
 mod fuzzing;
 mod generate;
 mod inputs;
@@ -78,6 +79,8 @@ enum Command {
     Verbs(scaling::ScaleArgs),
     /// Ask every verb about every file of a folder of attacks
     Attacks(attacks::AttacksArgs),
+    /// A table of every kind of finding and every recording
+    Findings(findings::FindingsArgs),
     /// Run the fuzz targets for a while (needs a nightly toolchain and cargo-fuzz)
     Fuzz(fuzzing::FuzzArgs),
     /// Run damaged files of every format through all readers
@@ -99,6 +102,7 @@ fn main() -> anyhow::Result<()> {
         Command::Scale { events } => read::scale(&events),
         Command::Verbs(args) => scaling::run(&args),
         Command::Attacks(args) => attacks::run(&args),
+        Command::Findings(args) => findings::run(&args),
         Command::Fuzz(args) => fuzzing::fuzz(&args),
         Command::Mutants(args) => fuzzing::mutants(&args),
         Command::Gen(args) => generate::run(&args),

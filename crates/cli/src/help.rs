@@ -13,10 +13,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Look", &["summary", "tui", "view", "at", "top", "tree", "events", "segments", "overlap"]),
     (
         "Explain",
-        &["insights", "categories", "modules", "phases", "fragmentation", "pools", "shapes", "doctor"],
+        &["insights", "categories", "modules", "phases", "steps", "fragmentation", "pools", "shapes", "doctor"],
     ),
     ("Compare", &["diff", "ranks"]),
-    ("Simulate", &["whatif", "tune"]),
+    ("Simulate", &["whatif", "tune", "minimum"]),
     ("Share", &["report", "serve", "export"]),
     ("More", &["demo", "help", "completions", "man"]),
 ];

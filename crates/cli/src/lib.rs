@@ -14,6 +14,7 @@ mod flame;
 mod fragmentation;
 mod help;
 mod insights;
+mod minimum;
 mod modules;
 mod output;
 mod overlap;
@@ -27,6 +28,7 @@ mod serve;
 mod shapes;
 mod site;
 mod stack;
+mod steps;
 mod style;
 mod subject;
 mod summary;
@@ -96,6 +98,8 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Diff(diff) => diff::run(diff, out),
         Command::Insights(insights) => insights::run(insights, out),
         Command::Phases(phases) => phases::run(phases, out),
+        Command::Steps(args) => steps::run(args, out),
+        Command::Minimum(args) => minimum::run(args, out),
         Command::Fragmentation(args) => fragmentation::run(args, out),
         Command::Ranks(ranks) => ranks::run(ranks, out),
         Command::Segments(segments) => segments::run(segments, out),

@@ -41,6 +41,7 @@ fn every_verb_keeps_to_its_schema() {
     for name in names.map(|name| recording(&format!("{name}.pickle"))) {
         check("summary", &["summary", &name]);
         check("insights", &["insights", &name]);
+        check("doctor", &["doctor", &name]);
         if name.contains("empty") {
             continue;
         }
@@ -58,9 +59,10 @@ fn every_verb_keeps_to_its_schema() {
         for by in ["module", "class", "function"] {
             check("modules", &["modules", &name, "--by", by]);
         }
-        check("doctor", &["doctor", &name]);
         check("phases", &["phases", &name]);
         check("fragmentation", &["fragmentation", &name]);
+        check("steps", &["steps", &name]);
+        check("minimum", &["minimum", &name, "--capacity", "H100"]);
         check("diff", &["diff", &name, &recording("leak_graph.pickle")]);
     }
     check("at", &["at", &recording("oom.pickle"), "--oom", "--limit", "5"]);
@@ -88,9 +90,19 @@ fn other_inputs_keep_to_the_schemas() {
     let profile = "ascend/actor_update/worker0_4100_20261115064500000_ascend_pt";
     let names = ["kineto/t.json.xz", "kineto/mt.json.gz", "kineto/mt.raw.json.gz", profile];
     for name in names.map(|name| inputs.join(name).to_str().unwrap().to_owned()) {
-        for verb in
-            ["summary", "insights", "tree", "doctor", "phases", "overlap", "events", "categories", "ranks"]
-        {
+        for verb in [
+            "summary",
+            "insights",
+            "tree",
+            "doctor",
+            "phases",
+            "steps",
+            "minimum",
+            "overlap",
+            "events",
+            "categories",
+            "ranks",
+        ] {
             check(verb, &[verb, &name]);
         }
         check("at", &["at", &name, "--peak", "--limit", "4"]);

@@ -77,17 +77,17 @@ impl Capacity {
         Some(if last.is_limit { all.min_by_key(|found| found.bytes).unwrap_or(last) } else { last })
     }
 
-    /// In words, as what a request ran into: `a per-process limit of 4.17 GiB`.
+    /// In words, as what a request ran into: `the per-process limit, 4.17 GiB to 4.20 GiB`.
     pub fn words(&self, bytes: ShowBytes<'_>) -> String {
         let amount = |n: i64| bytes(n.max(0).unsigned_abs());
         match self.is_limit {
             true if amount(self.at_least) == amount(self.bytes) => {
-                format!("a per-process limit of about {}", amount(self.bytes))
+                format!("the per-process limit of about {}", amount(self.bytes))
             }
             true => {
-                format!("a per-process limit between {} and {}", amount(self.at_least), amount(self.bytes))
+                format!("the per-process limit, {} to {}", amount(self.at_least), amount(self.bytes))
             }
-            false => format!("{} that this process could hold", amount(self.bytes)),
+            false => format!("the {} that this process could hold", amount(self.bytes)),
         }
     }
 }

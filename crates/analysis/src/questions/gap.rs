@@ -7,7 +7,8 @@
 //! - *unsplit*: what remains of a block that was too small to be split off;
 //! - *awaiting_free*: both of these in blocks that the program let go and another stream still uses;
 //! - *pinned_holes*: free ranges in partly used segments of the default pool;
-//! - *cached*: completely unused segments of the default pool: `empty_cache()` releases them;
+//! - *cached*: completely unused segments of the default pool, and such pages of expandable ones: `empty_cache()`
+//!   releases them;
 //! - *pools*: whatever is free in private pools, which serves nothing else;
 //! - *workspaces*: segments that an NPU uses as workspaces.
 //!
@@ -116,13 +117,18 @@ pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
         gap.unsplit = gap.unsplit.saturating_add(over - rounding);
     }
     for hole in &state.holes {
-        let is_private = is_private(snapshot, state.ranges[hole.range].pool);
-        let part = match (is_private, lived_in[hole.range]) {
-            (true, _) => &mut gap.pools,
-            (false, true) => &mut gap.pinned_holes,
-            (false, false) => &mut gap.cached,
+        let range = &state.ranges[hole.range];
+        if is_private(snapshot, range.pool) {
+            gap.pools = gap.pools.saturating_add(hole.size);
+            continue;
+        }
+        let pages = match (lived_in[hole.range], range.expandable) {
+            (false, _) => hole.size,
+            (true, true) => hole.whole_pages(),
+            (true, false) => 0,
         };
-        *part = part.saturating_add(hole.size);
+        gap.cached = gap.cached.saturating_add(pages);
+        gap.pinned_holes = gap.pinned_holes.saturating_add(hole.size - pages);
     }
     let workspaces = state.ranges.iter().filter(|range| replay.is_workspace(range)).map(|range| range.size);
     gap.workspaces = workspaces.fold(0, u64::saturating_add);

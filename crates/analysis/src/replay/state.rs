@@ -5,6 +5,7 @@ use vramscope_snapshot::PoolId;
 use crate::replay::allocations::{AllocIdx, Allocations, Moment};
 use crate::replay::counters::Counters;
 use crate::replay::ranges::{Range, RangeSet};
+use crate::replay::rounding::GRANULE;
 
 /// A free stretch inside a range that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,15 @@ pub struct Hole {
     pub size: u64,
     /// Which of [`State::ranges`] it lies in.
     pub range: usize,
+}
+
+impl Hole {
+    /// Bytes of the whole pages in it: what an expandable segment can give back.
+    pub fn whole_pages(&self) -> u64 {
+        let end = self.addr.saturating_add(self.size);
+        let first = self.addr.checked_next_multiple_of(GRANULE).unwrap_or(end);
+        end.saturating_sub(first) / GRANULE * GRANULE
+    }
 }
 
 /// The complete map of a device's memory at one moment.

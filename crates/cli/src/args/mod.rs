@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Diff(Box<DiffArgs>),
     Ranks(Box<RanksArgs>),
     Phases(Box<PhasesArgs>),
+    Steps(Box<crate::steps::StepsArgs>),
+    Minimum(Box<crate::minimum::MinimumArgs>),
     Fragmentation(Box<FragmentationArgs>),
     Segments(Box<SegmentsArgs>),
     Overlap(Box<OverlapArgs>),

@@ -19,7 +19,7 @@ use crate::replay::Replay;
 use crate::replay::allocations::Moment;
 
 /// Fewer cycles are no habit.
-const LEAST_CYCLES: u64 = 5;
+pub(super) const LEAST_CYCLES: u64 = 5;
 /// Cycles of fewer bytes cost no time to speak of.
 const LEAST_BYTES: u64 = 64 << 20;
 
@@ -32,6 +32,8 @@ pub(crate) struct DriverCalls {
     pub(crate) released: u64,
     /// Attempts that had to be repeated.
     pub(crate) retries: u64,
+    /// Whether that is what the simulation counts.
+    is_simulated: bool,
     /// The first and the last retry.
     pub(crate) retried: Option<(Moment, Moment)>,
     /// Bytes released by retries.
@@ -98,6 +100,12 @@ impl DriverCalls {
                             calls.note_retry(now, bytes);
                             release = None;
                         }
+                        // Without stacks, that cannot be told from a program that releases and goes on at once.
+                        Some(going)
+                            if !going.is_over && going.again == 0 && going.stack == StackId::ABSENT =>
+                        {
+                            release = None;
+                        }
                         Some(going) => going.again = going.again.saturating_add(size),
                         None => {}
                     }
@@ -122,6 +130,16 @@ impl DriverCalls {
         calls
     }
 
+    /// Counts retries as the simulation does, where events do not tell them from earlier releases.
+    #[must_use]
+    pub(super) fn settled(self, case: &Case<'_>) -> Self {
+        let simulated = releases_early(case).then(|| case.trial.recorded_retries()).flatten();
+        match simulated {
+            Some(retries) => Self { retries, is_simulated: true, ..self },
+            None => self,
+        }
+    }
+
     fn note_cycle(
         &mut self,
         release: Option<Release>,
@@ -140,6 +158,11 @@ impl DriverCalls {
         self.retried = Some((self.retried.map_or(now, |(first, _)| first), now));
         self.bytes_retried = self.bytes_retried.saturating_add(bytes);
     }
+}
+
+/// Whether segments are released before an allocation fails.
+fn releases_early(case: &Case<'_>) -> bool {
+    case.snapshot.settings.max_split_size.is_some() || case.collects_garbage()
 }
 
 /// What a setting would do to retries, for the end of an advice.
@@ -163,9 +186,8 @@ fn retries(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
     let Case { snapshot, bytes, .. } = *case;
     let when = calls.retried?;
     let ooms = case.replay.ooms().len() as u64;
-    let is_early = snapshot.settings.max_split_size.is_some() || case.collects_garbage();
-    let simulated = if is_early { case.trial.recorded_retries() } else { None };
-    let retries = simulated.unwrap_or(calls.retries);
+    let is_early = releases_early(case);
+    let retries = calls.retries;
     let saved = retries.checked_sub(ooms).filter(|saved| *saved > 0)?;
     let times = if saved == 1 { "once".to_owned() } else { format!("{saved} times") };
     // What garbage collection released cannot be told from what retries did.
@@ -188,16 +210,17 @@ fn retries(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
         .with("retries", Amount::Count(retries))
         .shown_by("events --action segment_free,segment_unmap,segment_alloc,segment_map,oom")
         .with("of which failed", Amount::Count(ooms));
-    Some(if is_early && simulated.is_none() { finding.likely() } else { finding })
+    Some(if is_early && !calls.is_simulated { finding.likely() } else { finding })
 }
 
 fn cycles(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
     let Case { snapshot, bytes, .. } = *case;
     let when = calls.cycled.filter(|_| calls.cycles >= LEAST_CYCLES && calls.bytes_cycled >= LEAST_BYTES)?;
     let frame = calls.stack.and_then(|stack| user_frame(snapshot, stack));
-    let place = frame.map_or_else(String::new, |frame| format!(", most often by {}", case.place(frame)));
+    let place =
+        frame.map_or_else(String::new, |frame| format!("; most often {} releases them", case.place(frame)));
     let what = format!(
-        "segments are repeatedly released and re-acquired: {} times, {} in all, released{place}",
+        "segments are repeatedly released and re-acquired: {} times, {} in all{place}",
         calls.cycles,
         bytes(calls.bytes_cycled)
     );

@@ -3,13 +3,14 @@
 //! *Fragmentation* is what is free in segments that something pins; *cached* is what lies in segments in which
 //! nothing lives. Both come out of [`crate::questions::gap`], which adds up to the byte.
 
+use super::driver::LEAST_CYCLES;
 use super::{Amount, Case, DriverCalls, Finding, Kind, Severity, Site};
 use crate::questions::frames::user_frame;
 use crate::questions::gap::gap;
 use crate::questions::pins::pinned;
 use crate::questions::pools::is_private;
 use crate::replay::counters::Counter;
-use crate::replay::rounding::GRANULE;
+use crate::replay::state::Hole;
 
 /// Less than this, or than this share of what is reserved, is nothing to act on.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -47,14 +48,16 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
         for pinned in &segments {
             is_pinned[pinned.range] = !is_private(snapshot, state.ranges[pinned.range].pool);
         }
+        // What expandable segments can give back is cached, and not stranded.
+        let stranded = |hole: &Hole| match state.ranges[hole.range].expandable {
+            true => hole.size - hole.whole_pages(),
+            false => hole.size,
+        };
         let holes = || state.holes.iter().filter(|hole| is_pinned[hole.range]);
-        let largest = holes().map(|hole| hole.size).max().unwrap_or(0);
-        let whole: u64 = holes()
-            .map(|hole| {
-                let end = hole.addr.saturating_add(hole.size);
-                let first = hole.addr.checked_next_multiple_of(GRANULE).unwrap_or(end);
-                end.saturating_sub(first) / GRANULE * GRANULE
-            })
+        let largest = holes().map(stranded).max().unwrap_or(0);
+        let whole = holes()
+            .filter(|hole| !state.ranges[hole.range].expandable)
+            .map(Hole::whole_pages)
             .fold(0, u64::saturating_add);
         let advice = if snapshot.settings.expandable_segments {
             "Allocate long-lived tensors before short-lived ones, so that they do not lie in between"
@@ -68,9 +71,9 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
             )
         };
         let what = format!(
-            "{} is stranded in {} partly used segments; the largest hole in them is {}",
+            "{} is stranded in {}; the largest hole in them is {}",
             bytes(gap.pinned_holes),
-            segments.len(),
+            vramscope_format::plural(segments.len() as u64, "partly used segment"),
             bytes(largest)
         );
         let site = Site {
@@ -100,7 +103,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
         let has_threshold = case.collects_garbage();
         let advice = if calls.retries > 0 && !has_threshold {
             "Set garbage_collection_threshold:0.8, so that unused segments go back before memory runs out"
-        } else if calls.cycles > 0 {
+        } else if calls.cycles >= LEAST_CYCLES {
             "Leave it: empty_cache() is called already, and what it releases is acquired again"
         } else {
             "Call torch.cuda.empty_cache() after the phase that needed them, if another process needs the memory"

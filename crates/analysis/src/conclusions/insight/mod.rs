@@ -122,7 +122,7 @@ pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: Sho
         categories: &OnceCell::new(),
         trial: &trial,
     };
-    let calls = DriverCalls::new(snapshot, replay);
+    let calls = DriverCalls::new(snapshot, replay).settled(&case);
     let mut findings = oom::find(&case);
     findings.extend(growth::find(&case));
     findings.extend(gap::find(&case, &calls));

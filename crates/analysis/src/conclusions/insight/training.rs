@@ -41,6 +41,10 @@ fn total(blocks: &[(AllocIdx, Allocation)]) -> u64 {
 fn no_grad(case: &Case<'_>) -> Option<Finding> {
     let Case { snapshot, replay, passes, bytes, .. } = *case;
     let forward = passes.of(Part::Forward);
+    // A program that fails in its first forward pass may have wanted a backward pass.
+    if !replay.ooms().is_empty() {
+        return None;
+    }
     if passes.has(Part::Backward) || passes.has(Part::Optimizer) || forward.len() < LEAST_PASSES {
         return None;
     }

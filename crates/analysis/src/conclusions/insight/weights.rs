@@ -22,15 +22,18 @@ const LEAST_BLOCK: u64 = 64 << 10;
 const SAME_SHARE: f64 = 0.9;
 /// The share of the peak that makes copies worth a word.
 const COPY_SHARE: f64 = 0.05;
+/// How far from a usual recipe state may be.
+const ALIKE: f64 = 0.03;
+/// Copies of fewer bytes are nothing to act on.
+const LEAST_COPIES: u64 = 16 << 20;
 /// Weights, gradients and optimizer state are worth a word from this share of the peak on.
 const STATE_SHARE: f64 = 0.25;
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let Some(model) = Model::new(case) else { return Vec::new() };
-    [doubled(case, &model), low_precision(case, &model), per_parameter(case, &model)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let peak = case.replay.peak(Counter::Requested).at;
+    let Some(model) = Model::new(case, peak) else { return Vec::new() };
+    let found = [doubled(case, &model), low_precision(case, &model), per_parameter(case)];
+    found.into_iter().flatten().collect()
 }
 
 /// Blocks by size: how many of each.
@@ -45,7 +48,7 @@ fn common(a: &Sizes, b: &Sizes) -> Sizes {
     a.iter().filter_map(|(size, n)| Some((*size, *n.min(b.get(size)?)))).collect()
 }
 
-/// What is live at the peak, as far as it belongs to the model.
+/// What is live at a moment, as far as it belongs to the model.
 struct Model {
     at: Moment,
     peak: u64,
@@ -55,16 +58,14 @@ struct Model {
 }
 
 impl Model {
-    fn new(case: &Case<'_>) -> Option<Self> {
+    fn new(case: &Case<'_>, at: Moment) -> Option<Self> {
         let replay = case.replay;
-        let peak = replay.peak(Counter::Requested);
-        let peak_bytes = signed(peak.bytes);
+        let peak_bytes = signed(replay.peak(Counter::Requested).bytes);
         if peak_bytes < LEAST_BYTES || case.snapshot.stacks.ids().len() <= 2 {
             return None;
         }
-        let mut model =
-            Self { at: peak.at, peak: peak_bytes, parameters: Vec::new(), gradients: 0, optimizer: 0 };
-        for index in replay.live(peak.at) {
+        let mut model = Self { at, peak: peak_bytes, parameters: Vec::new(), gradients: 0, optimizer: 0 };
+        for index in replay.live(at) {
             let block = replay.allocation(index);
             match case.category(index) {
                 "parameters" => model.parameters.push(block),
@@ -158,7 +159,7 @@ fn low_precision(case: &Case<'_>, model: &Model) -> Option<Finding> {
         return None;
     }
     let share = held as f64 / model.peak.max(1) as f64;
-    if held < LEAST_BYTES || share < COPY_SHARE {
+    if held < LEAST_COPIES || share < COPY_SHARE {
         return None;
     }
     Some(
@@ -179,9 +180,19 @@ fn low_precision(case: &Case<'_>, model: &Model) -> Option<Finding> {
     )
 }
 
-/// How many bytes each parameter takes, with its gradient and the optimizer's state.
-fn per_parameter(case: &Case<'_>, model: &Model) -> Option<Finding> {
+/// Times the weights that all state together takes, what that means, and bytes of a weight.
+const RECIPES: [(f64, &str, u64); 4] = [
+    (3.0, "weights, gradients and one moment", 4),
+    (4.0, "weights, gradients and two moments", 4),
+    (6.0, "weights and gradients in 16 bits, two moments in 32", 2),
+    (8.0, "weights and gradients in 16 bits, two moments and a copy of the weights in 32", 2),
+];
+
+/// How many bytes each parameter takes, with its gradient and the optimizer's state: when the last backward pass has
+/// ended and gradients are complete.
+fn per_parameter(case: &Case<'_>) -> Option<Finding> {
     let bytes = case.bytes;
+    let model = &Model::new(case, case.passes.of(Part::Backward).last()?.to)?;
     let weights = model.parameters.iter().fold(0_u64, |sum, block| sum.saturating_add(block.requested));
     let all = weights.saturating_add(model.gradients).saturating_add(model.optimizer);
     let is_large = all >= LEAST_BYTES && all as f64 >= model.peak as f64 * STATE_SHARE;
@@ -189,22 +200,22 @@ fn per_parameter(case: &Case<'_>, model: &Model) -> Option<Finding> {
         return None;
     }
     let times = all as f64 / weights as f64;
-    let parameters = weights / 4;
+    let (_, recipe, each) = RECIPES.into_iter().find(|(usual, ..)| (times / usual - 1.0).abs() < ALIKE)?;
+    let parameters = weights / each;
     Some(
         Finding::new(Kind::ParameterBytes, Severity::Low, all, (model.at, model.at))
             .says(
                 format!(
-                    "weights, gradients and optimizer state take {} at the peak, {times:.1} times the weights: {:.0} \
-                     bytes for each of {} parameters, if the weights are float32",
-                    bytes(all),
-                    times * 4.0,
-                    count(parameters)
+                    "{} parameters take {:.0} bytes each, {} in all: {recipe}",
+                    count(parameters),
+                    times * each as f64,
+                    bytes(all)
                 ),
                 "Shard them (FSDP, ZeRO), use an optimizer with 8-bit state, or train adapters only",
             )
             .likely()
             .with("weights", Amount::Bytes(weights))
-            .shown_by("categories --at peak")
+            .shown_by(format!("categories --at {}", super::moment(model.at)))
             .with("gradients", Amount::Bytes(model.gradients))
             .with("optimizer state", Amount::Bytes(model.optimizer)),
     )
