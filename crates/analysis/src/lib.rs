@@ -28,6 +28,7 @@ pub use conclusions::insight::{
 pub use conclusions::known::KnownBy;
 pub use conclusions::module_tree::{Held, ModuleNode, ModulesBy, module_tree};
 pub use conclusions::modules::Modules;
+pub use conclusions::lives::{Freed, Lives, Twins, lives};
 pub use conclusions::passes::{Part, Pass, Passes};
 pub use conclusions::ranks::{
     LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median,
@@ -48,6 +49,7 @@ pub use questions::overlap::{GroupBy, Overlap, operator, overlap};
 pub use questions::pending::{Pending, PendingGroup, pending};
 pub use questions::phases::{Phase, phase_name, phases};
 pub use questions::pins::{Pinned, largest_fit, pinned};
+pub use questions::scaling::{Fit, Law, largest_within};
 pub use questions::spans::{Span, is_internal_phase, open_spans, spans};
 pub use questions::tree::{CallTree, Direction, Node, Place};
 pub use questions::weights::{Weight, lifetime_weights, live_weights, peak_of};

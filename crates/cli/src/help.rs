@@ -10,7 +10,7 @@ use crate::args::Args;
 
 /// What verbs are for, and which they are.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Look", &["summary", "tui", "view", "at", "top", "tree", "events", "segments", "overlap"]),
+    ("Look", &["summary", "tui", "view", "at", "top", "tree", "events", "segments", "overlap", "lives"]),
     (
         "Explain",
         &["insights", "categories", "modules", "phases", "steps", "fragmentation", "pools", "shapes", "doctor"],

@@ -14,6 +14,7 @@ mod flame;
 mod fragmentation;
 mod help;
 mod insights;
+mod lives;
 mod minimum;
 mod modules;
 mod output;
@@ -100,6 +101,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Phases(phases) => phases::run(phases, out),
         Command::Steps(args) => steps::run(args, out),
         Command::Minimum(args) => minimum::run(args, out),
+        Command::Lives(args) => lives::run(args, out),
         Command::Fragmentation(args) => fragmentation::run(args, out),
         Command::Ranks(ranks) => ranks::run(ranks, out),
         Command::Segments(segments) => segments::run(segments, out),

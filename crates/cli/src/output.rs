@@ -28,6 +28,23 @@ impl<'a> FrameJson<'a> {
     }
 }
 
+/// JSON of each device: the object itself if there is one, else a list of them.
+pub(crate) fn json_of_each<T>(
+    devices: &[T],
+    out: &mut dyn Write,
+    mut each: impl FnMut(&T, &mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let is_list = devices.len() > 1;
+    if is_list {
+        write!(out, "{{\"schema\":\"vramscope/devices/1\",\"devices\":[")?;
+    }
+    for (number, device) in devices.iter().enumerate() {
+        write!(out, "{}", if number > 0 { "," } else { "" })?;
+        each(device, out)?;
+    }
+    Ok(writeln!(out, "{}", if is_list { "]}" } else { "" })?)
+}
+
 /// Writes to a file, or to standard output if none is named. `inputs` are the paths that the output is made from: no
 /// file of theirs is ever overwritten. What goes to a terminal has nothing in it that a terminal would act on.
 pub(crate) fn write_to(

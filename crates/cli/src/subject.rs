@@ -16,6 +16,7 @@ use vramscope_files::{Opened, find, open};
 use vramscope_snapshot::{Event, EventIdx, FrameId, Pool, Snapshot, StackId};
 
 use crate::args::{CacheArgs, FilterArgs, OutputArgs, Source, WeighArgs};
+use crate::output::json_of_each;
 use crate::progress::Bar;
 use crate::style::{self, Role};
 use crate::text;
@@ -74,17 +75,7 @@ fn answer_of(
 ) -> Answered {
     let found = with_moments(subjects, at)?;
     if output.json {
-        let is_list = found.len() > 1;
-        if is_list {
-            write!(out, "{{\"schema\":\"vramscope/devices/1\",\"devices\":[")?;
-        }
-        for (number, (subject, at)) in found.iter().enumerate() {
-            if number > 0 {
-                write!(out, ",")?;
-            }
-            each(subject, *at, out)?;
-        }
-        writeln!(out, "{}", if is_list { "]}" } else { "" })?;
+        json_of_each(&found, out, |(subject, at), out| each(subject, *at, out))?;
         return Ok(ExitCode::SUCCESS);
     }
     for (number, (subject, at)) in found.iter().enumerate() {

@@ -48,7 +48,7 @@ impl Table {
     }
 
     /// Adds a row: a cell for each column, and the words at the end.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N], label: impl Into<String>) {
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>, label: impl Into<String>) {
         self.rows.push((cells.into(), label.into(), Role::Plain));
     }
 

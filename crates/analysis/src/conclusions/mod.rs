@@ -9,6 +9,7 @@ pub(crate) mod known;
 pub(crate) mod layers;
 pub(crate) mod module_tree;
 pub(crate) mod modules;
+pub(crate) mod lives;
 pub(crate) mod passes;
 pub(crate) mod ranks;
 pub(crate) mod run;

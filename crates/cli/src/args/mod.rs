@@ -61,6 +61,7 @@ pub(crate) enum Command {
     Phases(Box<PhasesArgs>),
     Steps(Box<crate::steps::StepsArgs>),
     Minimum(Box<crate::minimum::MinimumArgs>),
+    Lives(Box<crate::lives::LivesArgs>),
     Fragmentation(Box<FragmentationArgs>),
     Segments(Box<SegmentsArgs>),
     Overlap(Box<OverlapArgs>),
@@ -100,7 +101,7 @@ pub(crate) struct CompletionsArgs {
   vramscope man > vramscope.1 && man ./vramscope.1")]
 pub(crate) struct ManArgs {}
 
-/// What changed between two files, or between two moments of one
+/// What changed between two files or two moments; or several files beside each other
 ///
 /// Two files are compared at the peak of each, device by device. Lines are matched by file, line and function.
 #[derive(Debug, ClapArgs)]
@@ -108,14 +109,13 @@ pub(crate) struct ManArgs {}
   vramscope diff before.pickle after.pickle
   vramscope diff before.pickle after.pickle --at end
   vramscope diff snapshot.pickle --at in:forward#2:end --vs in:forward#6:end
+  vramscope diff before.pickle after.pickle --by category
+  vramscope diff seq128.pickle seq256.pickle seq512.pickle --capacity H100    # how lines grow, and what fits
   vramscope diff main.pickle branch.pickle --fail-on peak+5%,end+100MiB    # exit code 1 if exceeded")]
 pub(crate) struct DiffArgs {
-    /// Before, or the only file
-    #[arg(value_name = "A")]
-    pub(crate) before: PathBuf,
-    /// After
-    #[arg(value_name = "B", required_unless_present = "vs")]
-    pub(crate) after: Option<PathBuf>,
+    /// Two files, before and after; one, with --vs; or several, which are put beside each other
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) moment: MomentArgs,
     /// The moment of B, if it is another
@@ -128,6 +128,13 @@ pub(crate) struct DiffArgs {
     /// What is compared
     #[arg(long, value_enum, default_value_t = DiffBy::Line)]
     pub(crate) by: DiffBy,
+    /// Of several files: what differs between them, such as the batch or the sequence of each, to tell how rows grow
+    /// with it (default: the number in their names that differs)
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    pub(crate) values: Vec<f64>,
+    /// Of several files: what the device has, to tell the largest value that fits: a name such as H100, or a size
+    #[arg(long, value_name = "DEVICE", value_parser = vramscope_analysis::capacity)]
+    pub(crate) capacity: Option<u64>,
     /// Show at most N that grew and N that shrank (default: 12 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
@@ -143,6 +150,25 @@ pub(crate) enum DiffBy {
     Line,
     /// Whole stacks
     Stack,
+    /// What memory is for
+    Category,
+}
+
+impl DiffBy {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Stack => "stack",
+            Self::Category => "category",
+        }
+    }
+
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            Self::Stack => "stack, innermost frames first",
+            by => by.name(),
+        }
+    }
 }
 
 /// One row per rank, the outliers, and what makes them differ

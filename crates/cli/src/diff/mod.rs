@@ -1,84 +1,24 @@
-//! `vramscope diff`: what changed between two files, or two moments of one.
+//! `vramscope diff`: what changed between two files, or two moments of one; or several files beside each other.
+
+mod limit;
+mod matrix;
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::str::FromStr;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vramscope_analysis::{Change, Counter, Line, Moment, by_line, by_stack, changes};
-use vramscope_format::parse_bytes;
+use vramscope_analysis::categories::{Rules, classify};
+use vramscope_analysis::{Change, Counter, Line, Moment, Sum, by_line, by_stack, changes};
 
 use crate::args::{DiffArgs, DiffBy};
-use crate::output::FrameJson;
+use crate::output::{FrameJson, json_of_each};
 use crate::subject::{Subject, open_path};
 use crate::table::Table;
 use crate::text;
-
-/// A limit as it is typed: `peak+5%`, `end:reserved+100MiB`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Limit {
-    text: String,
-    at_peak: bool,
-    counter: Counter,
-    more: More,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum More {
-    Bytes(u64),
-    Percent(f64),
-}
-
-impl FromStr for Limit {
-    type Err = String;
-
-    fn from_str(typed: &str) -> Result<Self, String> {
-        let wrong = || format!("'{typed}' is not a limit (try peak+5%, end:reserved+100MiB)");
-        let (what, more) = typed.split_once('+').ok_or_else(wrong)?;
-        let (when, counter) = match what.split_once(':') {
-            Some((when, name)) => {
-                let counter = Counter::ALL.into_iter().find(|counter| counter.name() == name);
-                (when, counter.ok_or_else(wrong)?)
-            }
-            None => (what, Counter::Requested),
-        };
-        let at_peak = match when {
-            "peak" => true,
-            "end" => false,
-            _ => return Err(wrong()),
-        };
-        let more = match more.strip_suffix('%') {
-            Some(percent) => More::Percent(percent.parse().map_err(|_| wrong())?),
-            None => More::Bytes(parse_bytes(more)?),
-        };
-        Ok(Self { text: typed.to_owned(), at_peak, counter, more })
-    }
-}
-
-impl Limit {
-    /// What is wrong with these values, if anything.
-    fn exceeded(&self, before: &Totals, after: &Totals) -> Option<String> {
-        let get =
-            |totals: &Totals| if self.at_peak { totals.peak } else { totals.end }[self.counter as usize];
-        let (before, after) = (get(before), get(after));
-        let allowed = match self.more {
-            More::Bytes(bytes) => vramscope_format::signed(bytes),
-            More::Percent(percent) => (before.max(0) as f64 * percent / 100.0) as i64,
-        };
-        let grown = after.saturating_sub(before);
-        (grown > allowed).then(|| {
-            let (when, name) = (if self.at_peak { "peak" } else { "end" }, self.counter.name());
-            format!(
-                "{}: {when} {name} is {}, was {} ({}, {} allowed)",
-                self.text,
-                text::bytes(after),
-                text::bytes(before),
-                text::signed(grown),
-                text::signed(allowed)
-            )
-        })
-    }
-}
+pub(crate) use limit::Limit;
+use matrix::{Matrix, NAMES};
 
 /// Peak and end of the four counters, in the order of [`Counter::ALL`].
 struct Totals {
@@ -120,22 +60,17 @@ struct Pair<'a> {
 }
 
 pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let before = open_path(&args.before, &args.filter, &args.output.cache)?;
-    let other = match &args.after {
-        Some(path) => Some(open_path(path, &args.filter, &args.output.cache)?),
-        None => None,
+    let open = |path| open_path(path, &args.filter, &args.output.cache);
+    let files = args.paths.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
+    let (before, other) = match files.as_slice() {
+        [only] => (only, None),
+        [before, after] => (before, Some(after.as_slice())),
+        _ => return several(args, &files, out),
     };
-    let pairs = pairs(args, &before, other.as_deref())?;
+    anyhow::ensure!(other.is_some() || args.vs.is_some(), "name a second file, or a second moment with --vs");
+    let pairs = pairs(args, before, other)?;
     if args.output.json {
-        let is_list = pairs.len() > 1;
-        if is_list {
-            write!(out, "{{\"schema\":\"vramscope/devices/1\",\"devices\":[")?;
-        }
-        for (number, pair) in pairs.iter().enumerate() {
-            write!(out, "{}", if number > 0 { "," } else { "" })?;
-            json(args, pair, out)?;
-        }
-        writeln!(out, "{}", if is_list { "]}" } else { "" })?;
+        json_of_each(&pairs, out, |pair, out| json(args, pair, out))?;
     } else {
         for (number, pair) in pairs.iter().enumerate() {
             if number == 0 {
@@ -164,6 +99,47 @@ pub(crate) fn run(args: &DiffArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
     Ok(ExitCode::from(u8::from(!exceeded.is_empty())))
 }
 
+/// Three files or more.
+fn several(args: &DiffArgs, files: &[Vec<Subject>], out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(files.len() <= NAMES.len(), "at most {} files at once", NAMES.len());
+    anyhow::ensure!(args.fail_on.is_empty() && args.vs.is_none(), "--fail-on and --vs compare two files");
+    let found = Matrix::all(args, files)?;
+    if args.output.json {
+        json_of_each(&found, out, |matrix, out| matrix.json(args, out))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (name, file) in NAMES.iter().zip(files) {
+        writeln!(out, "{name}  {}", file.first().map_or_else(String::new, Subject::path))?;
+    }
+    for matrix in &found {
+        writeln!(out)?;
+        matrix.print(args, out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is live at a moment, by what is compared.
+fn weigh(by: DiffBy, subject: &Subject, at: Moment) -> BTreeMap<Vec<Line>, Sum> {
+    let (snapshot, replay) = (subject.snapshot(), subject.replay());
+    let state = replay.state(at);
+    match by {
+        DiffBy::Stack => by_stack(snapshot, &subject.live(&state), |frame| subject.shows(frame)),
+        DiffBy::Line => {
+            let lines = by_line(snapshot, &subject.live(&state));
+            lines.into_iter().map(|(line, sum)| (vec![line], sum)).collect()
+        }
+        DiffBy::Category => {
+            let categories = classify(replay, snapshot, &Rules::default());
+            let totals =
+                categories.totals(replay, &state, |index, allocation| subject.keeps(index, allocation));
+            let key = |name: &String| vec![Line { name: name.clone(), ..Line::default() }];
+            let rows = categories.names().iter().zip(totals).filter(|(_, total)| total.count > 0);
+            rows.map(|(name, total)| (key(name), Sum { bytes: total.requested, count: total.count }))
+                .collect()
+        }
+    }
+}
+
 /// The devices that both files have, at the moments that are compared.
 fn pairs<'a>(
     args: &DiffArgs,
@@ -187,17 +163,7 @@ fn pairs<'a>(
                 continue;
             }
         };
-        let weigh = |subject: &Subject, at: Moment| {
-            let weights = subject.live(&subject.replay().state(at));
-            match args.by {
-                DiffBy::Stack => by_stack(subject.snapshot(), &weights, |frame| subject.shows(frame)),
-                DiffBy::Line => {
-                    let lines = by_line(subject.snapshot(), &weights);
-                    lines.into_iter().map(|(line, sum)| (vec![line], sum)).collect()
-                }
-            }
-        };
-        let changes = changes(&weigh(before, moments.0), &weigh(after, moments.1));
+        let changes = changes(&weigh(args.by, before, moments.0), &weigh(args.by, after, moments.1));
         // Of two moments of one file, the moments themselves are compared.
         let totals = match other {
             Some(_) => (Totals::new(before), Totals::new(after)),
@@ -229,8 +195,21 @@ impl Pair<'_> {
 }
 
 fn name(change: &StackChange) -> String {
-    let lines: Vec<_> = change.key.iter().take(3).map(text::line).collect();
+    label(&change.key)
+}
+
+/// A line, the innermost frames of a stack, or a category.
+fn label(key: &[Line]) -> String {
+    let line = |line: &Line| match line.file.is_empty() {
+        true => text::printable(&line.name),
+        false => text::line(line),
+    };
+    let lines: Vec<_> = key.iter().take(3).map(line).collect();
     if lines.is_empty() { "(no frame)".into() } else { lines.join(" ‹ ") }
+}
+
+fn frame(line: &Line) -> FrameJson<'_> {
+    FrameJson { name: &line.name, file: &line.file, line: line.line, source: None }
 }
 
 /// The `limit` that grew most and the `limit` that shrank most, each with the largest change first.
@@ -272,8 +251,8 @@ fn print(args: &DiffArgs, pair: &Pair<'_>, out: &mut dyn Write) -> std::io::Resu
     }
     table.print(out)?;
     writeln!(out)?;
-    let heading = if args.by == DiffBy::Line { "line" } else { "stack, innermost frames first" };
-    let mut table = Table::new(heading).column("change").column("A").column("B").optional("count", 1);
+    let mut table =
+        Table::new(args.by.heading()).column("change").column("A").column("B").optional("count", 1);
     let shown = most_changed(changes, args.limit.unwrap_or(DEFAULT_ROWS));
     for change in &shown {
         let count = (change.after.count as i64).saturating_sub(change.before.count as i64);
@@ -292,7 +271,7 @@ fn print(args: &DiffArgs, pair: &Pair<'_>, out: &mut dyn Write) -> std::io::Resu
 #[derive(Serialize)]
 struct Report<'a> {
     schema: &'static str,
-    /// What `changes` are grouped by: `line` or `stack`.
+    /// What `changes` are grouped by: `line`, `stack` or `category`.
     by: &'static str,
     before: Side,
     after: Side,
@@ -331,15 +310,13 @@ struct ChangeJson<'a> {
 
 impl<'a> ChangeJson<'a> {
     fn new(change: &'a StackChange) -> Self {
-        let line =
-            |line: &'a Line| FrameJson { name: &line.name, file: &line.file, line: line.line, source: None };
         Self {
             change: change.bytes(),
             before: change.before.bytes,
             after: change.after.bytes,
             count_before: change.before.count,
             count_after: change.after.count,
-            stack: change.key.iter().map(line).collect(),
+            stack: change.key.iter().map(frame).collect(),
         }
     }
 }
@@ -366,7 +343,7 @@ fn json(args: &DiffArgs, pair: &Pair<'_>, out: &mut dyn Write) -> anyhow::Result
     let at = pair.requested();
     let report = Report {
         schema: "vramscope/diff/1",
-        by: if args.by == DiffBy::Line { "line" } else { "stack" },
+        by: args.by.name(),
         before: side(pair.before, pair.moments.0, at.0, &pair.totals.0),
         after: side(pair.after, pair.moments.1, at.1, &pair.totals.1),
         requested_change: at.1.saturating_sub(at.0),
@@ -374,21 +351,4 @@ fn json(args: &DiffArgs, pair: &Pair<'_>, out: &mut dyn Write) -> anyhow::Result
         changes: shown.iter().map(|change| ChangeJson::new(change)).collect(),
     };
     Ok(vramscope_files::json(out, &report)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_as_they_are_typed() {
-        let limit: Limit = "end:reserved+1KiB".parse().unwrap();
-        assert_eq!((limit.at_peak, limit.counter, limit.more), (false, Counter::Reserved, More::Bytes(1024)));
-        let totals = |bytes| Totals { peak: [bytes; 4], end: [bytes; 4] };
-        let limit: Limit = "peak+5%".parse().unwrap();
-        assert_eq!(limit.exceeded(&totals(1000), &totals(1050)), None);
-        let message = limit.exceeded(&totals(1000), &totals(1051)).unwrap();
-        assert_eq!(message, "peak+5%: peak requested is 1.03 KiB, was 1000 B (+51 B, +50 B allowed)");
-        assert!("peak-5%".parse::<Limit>().unwrap_err().contains("try peak+5%"));
-    }
 }

@@ -1,0 +1,154 @@
+//! `vramscope lives`: who frees blocks, which outlive their siblings, and what is there twice.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use vramscope_analysis::{Freed, Lives, Twins, lives, spans, steps};
+
+use crate::args::Source;
+use crate::stack::StackJson;
+use crate::style::{self, Role};
+use crate::subject::{Subject, answer};
+use crate::table::Table;
+use crate::text;
+
+/// Who frees blocks and how long they live, which outlive their siblings, and what is there twice
+///
+/// Siblings are the blocks that one stack allocates in one step. The last of them is held alone from the release of the
+/// one before it to its own. Twins have the same size and stack, and lives that begin and end together.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope lives snapshot.pickle
+  vramscope lives snapshot.pickle --min-size 20MiB --stack attention
+  vramscope lives snapshot.pickle --json | jq '.twins[] | {size, pairs}'")]
+pub(crate) struct LivesArgs {
+    #[command(flatten)]
+    source: Source,
+    /// Show at most N rows of each table (default: 12 as text, all as JSON)
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+}
+
+/// Rows that are shown where nobody asked for a number.
+const DEFAULT_ROWS: usize = 12;
+
+pub(crate) fn run(args: &LivesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    answer(&args.source, None, out, &mut |subject, _, out| {
+        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let steps = steps(snapshot, replay, &spans(snapshot, replay.device()));
+        let mut found = lives(snapshot, replay, &steps, |index, block| subject.keeps(index, block));
+        if args.source.output.json {
+            found.freed.truncate(args.limit.unwrap_or(usize::MAX));
+            found.twins.truncate(args.limit.unwrap_or(usize::MAX));
+            return Ok(vramscope_files::json(out, &Report::new(subject, &found))?);
+        }
+        Ok(print(subject, &found, args.limit.unwrap_or(DEFAULT_ROWS), out)?)
+    })
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    device: i32,
+    freed: Vec<FreedJson<'a>>,
+    twins: Vec<TwinsJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct FreedJson<'a> {
+    count: u64,
+    bytes: u64,
+    /// Events that they lived, on average.
+    mean_events: u64,
+    alone_bytes: u64,
+    alone_events: u64,
+    allocated_by: StackJson<'a>,
+    freed_by: StackJson<'a>,
+}
+
+#[derive(Serialize)]
+struct TwinsJson<'a> {
+    size: u64,
+    pairs: u64,
+    bytes: u64,
+    first_event: Option<u32>,
+    stack: StackJson<'a>,
+}
+
+impl<'a> Report<'a> {
+    fn new(subject: &'a Subject, found: &Lives) -> Self {
+        let snapshot = subject.snapshot();
+        let freed = |group: &Freed| FreedJson {
+            count: group.count,
+            bytes: group.bytes,
+            mean_events: group.events / group.count.max(1),
+            alone_bytes: group.alone_bytes,
+            alone_events: group.alone_events,
+            allocated_by: StackJson(snapshot, group.stack),
+            freed_by: StackJson(snapshot, group.freed),
+        };
+        let twins = |twins: &Twins| TwinsJson {
+            size: twins.size,
+            pairs: twins.pairs,
+            bytes: twins.bytes,
+            first_event: twins.first.event().map(|event| event.0),
+            stack: StackJson(snapshot, twins.stack),
+        };
+        Self {
+            schema: "vramscope/lives/1",
+            device: subject.replay().device().0,
+            freed: found.freed.iter().map(freed).collect(),
+            twins: found.twins.iter().map(twins).collect(),
+        }
+    }
+}
+
+fn print(subject: &Subject, found: &Lives, limit: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    subject.print_heading("who frees blocks, and when", out)?;
+    if found.freed.is_empty() {
+        return writeln!(out, "\n  nothing was freed");
+    }
+    writeln!(out)?;
+    let mut table = Table::new("freed by, allocated by")
+        .column("bytes")
+        .column("count")
+        .column("events")
+        .optional("alone", 1)
+        .optional("for events", 2);
+    for group in found.freed.iter().take(limit) {
+        let cells = [
+            text::size(group.bytes),
+            text::count(group.count),
+            text::count(group.events / group.count.max(1)),
+            text::size(group.alone_bytes),
+            text::count(group.alone_events),
+        ];
+        table.row(cells, format!("{} ‹ {}", subject.place(group.freed), subject.place(group.stack)));
+    }
+    table.print(out)?;
+    more(found.freed.len(), limit, out)?;
+    let legend = "events: how long they lived on average; alone: bytes of the last ones of their siblings, held for up to \
+                  so many events after the one before was freed";
+    writeln!(out, "\n  {}", style::paint(Role::Dim, &text::wrapped(legend, 2)))?;
+    if found.twins.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let mut table =
+        Table::new("there twice: same size, stack and life").column("bytes").column("each").column("pairs");
+    for twins in found.twins.iter().take(limit) {
+        let cells = [text::size(twins.bytes), text::size(twins.size), text::count(twins.pairs)];
+        table.row(cells, subject.place(twins.stack));
+    }
+    table.print(out)?;
+    more(found.twins.len(), limit, out)
+}
+
+fn more(all: usize, limit: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    match all.saturating_sub(limit) {
+        0 => Ok(()),
+        hidden => writeln!(out, "  {} more; --limit shows them", text::count(hidden as u64)),
+    }
+}
