@@ -35,7 +35,7 @@ pub use conclusions::ranks::{
     rank_insights, stands_out,
 };
 pub use conclusions::steps::{Step, Steps, StepsBy, steps};
-pub use conclusions::stepwise::{StepRow, Stepwise};
+pub use conclusions::stepwise::{Keep, StepRow, Stepwise};
 pub use conclusions::trend::{Shape, Trend};
 pub use questions::capacity::{Capacity, capacity};
 pub use questions::compare::{Change, Line, Sum, by_line, by_stack, changes};

@@ -205,7 +205,7 @@ fn steps_that_double_are_forecast() {
     let mut program = Program::default();
     for step in 0..4 {
         let forward = [("model.py", 1, "forward"), MODULE];
-        let block = program.take(100 * MIB << step, &forward);
+        let block = program.take((100 * MIB) << step, &forward);
         program.take(1024, &[("/x/site-packages/torch/_tensor.py", 1, "backward"), ("train.py", 4, "main")]);
         program.free(block);
         program.take(512, &[("/x/site-packages/torch/optim/adamw.py", 7, "step"), ("train.py", 5, "main")]);

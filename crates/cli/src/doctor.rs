@@ -213,7 +213,7 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
         ));
         return checks;
     }
-    checks.push(at_peak(subject, share(allocs - absent - empty)));
+    checks.push(at_peak(subject, &share(allocs - absent - empty)));
     if frees > 0 && same == frees && absent == 0 {
         checks.push(Check::bad(
             "frees carry the stack of their allocation (context=\"alloc\"): where memory is freed is not known",
@@ -224,7 +224,7 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
 }
 
 /// How much of what is live at the peak has a stack: what people want to know is where the bytes come from.
-fn at_peak(subject: &Subject, of_allocations: String) -> Check {
+fn at_peak(subject: &Subject, of_allocations: &str) -> Check {
     let (mut all, mut absent, mut empty) = (0_u64, 0_u64, 0_u64);
     for weight in subject.live(&subject.replay().state(subject.kept_peak().at)) {
         all = all.saturating_add(weight.bytes);

@@ -1,5 +1,6 @@
 //! `vramscope lives`: who frees blocks, which outlive their siblings, and what is there twice.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -117,7 +118,8 @@ fn print(subject: &Subject, found: &Lives, limit: usize, out: &mut dyn Write) ->
         .column("events")
         .optional("alone", 1)
         .optional("for events", 2);
-    for group in found.freed.iter().take(limit) {
+    let rows = by_place(subject, &found.freed);
+    for (label, group) in rows.iter().take(limit) {
         let cells = [
             text::size(group.bytes),
             text::count(group.count),
@@ -125,10 +127,10 @@ fn print(subject: &Subject, found: &Lives, limit: usize, out: &mut dyn Write) ->
             text::size(group.alone_bytes),
             text::count(group.alone_events),
         ];
-        table.row(cells, format!("{} ‹ {}", subject.place(group.freed), subject.place(group.stack)));
+        table.row(cells, label);
     }
     table.print(out)?;
-    more(found.freed.len(), limit, out)?;
+    more(rows.len(), limit, out)?;
     let legend = "events: how long they lived on average; alone: bytes of the last ones of their siblings, held for up to \
                   so many events after the one before was freed";
     writeln!(out, "\n  {}", style::paint(Role::Dim, &text::wrapped(legend, 2)))?;
@@ -144,6 +146,23 @@ fn print(subject: &Subject, found: &Lives, limit: usize, out: &mut dyn Write) ->
     }
     table.print(out)?;
     more(found.twins.len(), limit, out)
+}
+
+/// The groups of all stacks with the same lines together, most bytes first.
+fn by_place(subject: &Subject, freed: &[Freed]) -> Vec<(String, Freed)> {
+    let mut places: BTreeMap<String, Freed> = BTreeMap::new();
+    for group in freed {
+        let label = format!("{} ‹ {}", subject.place(group.freed), subject.place(group.stack));
+        let sum = places.entry(label).or_default();
+        sum.count += group.count;
+        sum.events += group.events;
+        sum.bytes = sum.bytes.saturating_add(group.bytes);
+        sum.alone_bytes = sum.alone_bytes.saturating_add(group.alone_bytes);
+        sum.alone_events = sum.alone_events.max(group.alone_events);
+    }
+    let mut rows: Vec<_> = places.into_iter().collect();
+    rows.sort_by_key(|(_, group)| std::cmp::Reverse(group.bytes));
+    rows
 }
 
 fn more(all: usize, limit: usize, out: &mut dyn Write) -> std::io::Result<()> {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use vramscope_analysis::{
-    AllocIdx, Allocation, Line, Shape, StepRow, Stepwise, Weight, by_line, spans, steps,
+    AllocIdx, Allocation, Keep, Line, Shape, StepRow, Stepwise, Weight, by_line, spans, steps,
 };
 
 use crate::args::Source;
@@ -42,8 +42,7 @@ pub(crate) fn run(args: &StepsArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
         let (from, to) = subject.range();
         found.list.retain(|step| step.to > from && step.from < to);
         let keep = |index: AllocIdx, allocation: &Allocation| subject.keeps(index, allocation);
-        let keep: &dyn Fn(AllocIdx, &Allocation) -> bool = &keep;
-        let keep = subject.leaves_out_allocations().then_some(keep);
+        let keep = subject.leaves_out_allocations().then_some(&keep as Keep<'_>);
         let found = Stepwise::new(snapshot, replay, found, keep);
         let shown = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { DEFAULT_ROWS });
         if args.source.output.json {

@@ -39,6 +39,8 @@ pub(crate) struct Device {
     pub(crate) lanes: Vec<Vec<usize>>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) insights: Vec<Insight>,
+    /// What is said where there are none.
+    pub(crate) nothing_found: String,
     /// Private pools over time.
     pub(crate) pools: Pools,
     pub(crate) conclusions: Conclusions,
@@ -142,6 +144,7 @@ impl Device {
             lanes,
             marks: marks.collect(),
             insights: insights(snapshot, replay, &spans),
+            nothing_found: vramscope_analysis::nothing_found(snapshot, replay),
             pools: Pools::private(snapshot, replay),
             conclusions: Conclusions::new(snapshot, replay),
             capacity: Capacity::of(snapshot, replay),

@@ -11,6 +11,9 @@ use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::{Peak, counters::Counter};
 
+/// Says which allocations count.
+pub type Keep<'a> = &'a dyn Fn(AllocIdx, &Allocation) -> bool;
+
 /// What one step does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepRow {
@@ -48,12 +51,7 @@ pub struct Stepwise {
 
 impl Stepwise {
     /// The steps of a device. `keep` says which allocations count; `None` if all do.
-    pub fn new(
-        snapshot: &Snapshot,
-        replay: &Replay,
-        steps: Steps,
-        keep: Option<&dyn Fn(AllocIdx, &Allocation) -> bool>,
-    ) -> Self {
+    pub fn new(snapshot: &Snapshot, replay: &Replay, steps: Steps, keep: Option<Keep<'_>>) -> Self {
         let levels = keep.map(|keep| levels(replay, keep));
         let level = |at: Moment| match &levels {
             Some(levels) => levels.get(at.0 as usize).copied().unwrap_or_default(),
@@ -132,7 +130,7 @@ impl Stepwise {
 }
 
 /// Requested bytes of some allocations at every moment.
-fn levels(replay: &Replay, keep: &dyn Fn(AllocIdx, &Allocation) -> bool) -> Vec<i64> {
+fn levels(replay: &Replay, keep: Keep<'_>) -> Vec<i64> {
     let mut levels = vec![0_i64; replay.events() + 1];
     let mut change = |at: Moment, bytes: i64| {
         if let Some(level) = levels.get_mut(at.0 as usize) {

@@ -38,7 +38,8 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         put(buffer, line, line.x, line.y, &fit(words, line.width.into()), theme.style(Role::Warm));
     }
     if insights.is_empty() {
-        put(buffer, area, area.x, area.y, "No findings.", theme.style(Role::Fine));
+        let words = &pane.subject().index().nothing_found;
+        put(buffer, area, area.x, area.y, &fit(words, area.width.into()), theme.style(Role::Fine));
         return;
     }
     let height = list_height(area).min(insights.len()) as u16;
