@@ -26,9 +26,9 @@ pub use conclusions::insight::{
     Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, command, insights, nothing_found,
 };
 pub use conclusions::known::KnownBy;
+pub use conclusions::lives::{Freed, Lives, Twins, lives};
 pub use conclusions::module_tree::{Held, ModuleNode, ModulesBy, module_tree};
 pub use conclusions::modules::Modules;
-pub use conclusions::lives::{Freed, Lives, Twins, lives};
 pub use conclusions::passes::{Part, Pass, Passes};
 pub use conclusions::ranks::{
     LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median,

@@ -13,7 +13,17 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Look", &["summary", "tui", "view", "at", "top", "tree", "events", "segments", "overlap", "lives"]),
     (
         "Explain",
-        &["insights", "categories", "modules", "phases", "steps", "fragmentation", "pools", "shapes", "doctor"],
+        &[
+            "insights",
+            "categories",
+            "modules",
+            "phases",
+            "steps",
+            "fragmentation",
+            "pools",
+            "shapes",
+            "doctor",
+        ],
     ),
     ("Compare", &["diff", "ranks"]),
     ("Simulate", &["whatif", "tune", "minimum"]),
