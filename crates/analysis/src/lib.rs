@@ -40,7 +40,7 @@ pub use questions::pins::{Pinned, largest_fit, pinned};
 pub use questions::spans::{Span, is_internal_phase, open_spans, spans};
 pub use questions::tree::{CallTree, Direction, Node, Place};
 pub use questions::weights::{Weight, lifetime_weights, live_weights, peak_of};
-pub use questions::{pools, shapes};
+pub use questions::{pools, shapes, whatif};
 pub use replay::allocations::{AllocIdx, Allocation, Allocations, Moment};
 pub use replay::counters::{Counter, Counters};
 pub use replay::ranges::Range;

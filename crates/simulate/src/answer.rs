@@ -5,8 +5,9 @@ use vramscope_snapshot::{DeviceId, Snapshot};
 use crate::addresses::Order;
 use crate::check::{Agreement, Refusal};
 use crate::extract::{ExtractError, requests};
-use crate::run::{Observer, Outcome, Simulator};
+use crate::run::{Outcome, Simulator};
 use crate::settings::{Settings, SettingsError};
+use crate::watch::Observer;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

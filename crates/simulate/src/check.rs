@@ -5,8 +5,9 @@ use std::fmt;
 use crate::addresses::Order;
 use crate::allocator::Counters;
 use crate::requests::{Action, DeviceCall, Facts, Requests, Step};
-use crate::run::{Observer, Simulator};
+use crate::run::Simulator;
 use crate::settings::Settings;
+use crate::watch::Observer;
 
 /// Memory from before the recording may be this part of the peak. Where it lies is known, how it got there is not.
 const MAX_BASELINE: f64 = 0.5;

@@ -91,6 +91,16 @@ pub enum Action {
 }
 
 impl Action {
+    /// As PyTorch writes it in a trace.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alloc => "segment_alloc",
+            Self::Free => "segment_free",
+            Self::Map => "segment_map",
+            Self::Unmap => "segment_unmap",
+        }
+    }
+
     /// Whether the process holds more memory afterwards.
     pub fn takes(self) -> bool {
         matches!(self, Self::Alloc | Self::Map)
