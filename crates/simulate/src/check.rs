@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use vramscope_format::size;
+use vramscope_snapshot::Pool;
+
 use crate::addresses::Order;
 use crate::allocator::Counters;
 use crate::requests::{Action, DeviceCall, Facts, Requests, Step};
@@ -17,8 +20,8 @@ const MAX_BASELINE: f64 = 0.5;
 pub enum Refusal {
     /// Too much was in use before the first event.
     #[error(
-        "the recording started late: {baseline} bytes of a peak of {peak} were allocated before its first event, \
-         and the order of those allocations is not known. Record from the start of the program"
+        "the recording started late: {} of a peak of {} were allocated before its first event, and the order of \
+         those allocations is not known. Record from the start of the program", size(*baseline), size(*peak)
     )]
     LateStart {
         /// Bytes from before the first event.
@@ -40,6 +43,18 @@ pub enum Refusal {
          to it is not recorded. PyTorch 2.12 and later record it"
     )]
     PoolReleased,
+    /// A pool has an allocator of its own.
+    #[error(
+        "{} has whole segments although new segments are expandable: it has a custom allocator, whose rules are not known",
+        vramscope_format::pool(Some(*.0))
+    )]
+    CustomAllocator(Pool),
+    /// A pool never splits blocks.
+    #[error(
+        "{} has blocks that are not split: it was made with no_split, and which of its requests shared a block is not known",
+        vramscope_format::pool(Some(*.0))
+    )]
+    NoSplit(Pool),
     /// Expandable segments were switched on or off.
     #[error(
         "allocator settings changed while recording: the file has both whole and expandable segments, and its \
@@ -65,6 +80,10 @@ impl Facts {
         let Self { baseline, peak_requested: peak, odd, events, .. } = *self;
         if self.frees_skipped {
             Some(Refusal::FreesSkipped)
+        } else if let Some(pool) = self.custom_pool {
+            Some(Refusal::CustomAllocator(pool))
+        } else if let Some(pool) = self.unsplit_pool {
+            Some(Refusal::NoSplit(pool))
         } else if self.mixed_segments {
             Some(Refusal::SettingsChanged)
         } else if odd > 0 {

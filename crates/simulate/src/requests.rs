@@ -147,6 +147,10 @@ pub struct Facts {
     pub frees_skipped: bool,
     /// Segments were allocated both whole and expandable.
     pub mixed_segments: bool,
+    /// A private pool has whole segments although new ones are expandable: it has an allocator of its own.
+    pub custom_pool: Option<Pool>,
+    /// A private pool has a block that would have been split in any other (`no_split`).
+    pub unsplit_pool: Option<Pool>,
     /// Requests between others of a private pool went to a segment that is gone, so that its pool is not known.
     pub pool_released: bool,
     /// Lowest and highest limit that explains why device memory was refused; `None` if it never was.

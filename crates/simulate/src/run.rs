@@ -138,13 +138,14 @@ impl Simulator {
                     let counters = &allocator.counters;
                     largest_gap = counters.reserved.saturating_sub(counters.requested).max(largest_gap);
                 }
-                Kind::Release if slots[allocation] != NO_BLOCK => allocator.release(slots[allocation], size),
-                Kind::Complete if slots[allocation] != NO_BLOCK => {
-                    allocator.complete(slots[allocation], size);
-                    slots[allocation] = NO_BLOCK;
+                Kind::Release if slots[allocation] != NO_BLOCK => {
+                    // The block may be another's before the free completes.
+                    let block = std::mem::replace(&mut slots[allocation], NO_BLOCK);
+                    allocator.release(block, size, allocation);
                 }
+                Kind::Release => {}
+                Kind::Complete => allocator.complete(allocation),
                 Kind::EmptyCache => allocator.empty_cache(),
-                Kind::Release | Kind::Complete => {}
             }
             let calls = allocator.calls.as_deref().unwrap_or_default();
             if !observer.step(index, step, &allocator.counters, calls) {
