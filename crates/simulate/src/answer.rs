@@ -45,8 +45,7 @@ impl Study {
         let inferred =
             inferred.map(|(lowest, highest)| if recorded.gc_threshold > 0.0 { highest } else { lowest });
         let recorded = Settings { limit: limit.or(inferred), ..recorded };
-        let simulator = Simulator::new(requests);
-        let agreement = simulator.self_check(&recorded);
+        let (simulator, agreement) = Simulator::checked(requests, &recorded);
         if agreement.recorded == 0 && agreement.simulated > 0 && simulator.requests().prelude() == 0 {
             return Err(Refusal::SegmentsSkipped.into());
         }

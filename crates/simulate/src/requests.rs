@@ -207,6 +207,23 @@ impl Requests {
         self.steps.len() * size_of::<Step>() + self.sizes.len() * (size_of::<u64>() + size_of::<u16>())
     }
 
+    /// The requests with the first `count` frees that completed during the request at `moment` done before it; `None` if
+    /// there are not as many.
+    pub(crate) fn completed_before(&self, moment: u32, count: usize) -> Option<Self> {
+        let is_it = |step: &Step| step.moment == moment && matches!(step.kind(), Kind::Alloc | Kind::Fail);
+        let at = self.steps.iter().position(is_it)?;
+        let moved = self.steps.get(at + 1..=at + count)?;
+        if !moved.iter().all(|step| step.kind() == Kind::Complete && step.moment < moment) {
+            return None;
+        }
+        let mut changed = self.clone();
+        changed.steps.get_mut(at..=at + count)?.rotate_left(1);
+        for call in changed.calls.iter_mut().filter(|call| call.step as usize == at) {
+            call.step += count as u32;
+        }
+        Some(changed)
+    }
+
     /// The requests with some allocations changed: `size` gives the new size of each, `None` leaves it out.
     #[must_use]
     pub fn changed(&self, size: impl Fn(usize, u64) -> Option<u64>) -> Self {
