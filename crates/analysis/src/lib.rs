@@ -53,7 +53,7 @@ pub use questions::scaling::{Fit, Law, largest_within};
 pub use questions::spans::{Span, is_internal_phase, open_spans, spans};
 pub use questions::tree::{CallTree, Direction, Node, Place};
 pub use questions::weights::{Weight, lifetime_weights, live_weights, peak_of};
-pub use questions::{pools, shapes};
+pub use questions::{pools, shapes, whatif};
 pub use replay::allocations::{AllocIdx, Allocation, Allocations, Moment};
 pub use replay::counters::{Counter, Counters};
 pub use replay::ranges::Range;

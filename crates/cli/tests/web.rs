@@ -58,6 +58,9 @@ fn a_report_holds_the_module_the_data_a_summary_and_a_picture() {
     let page = report(folder.path(), &[]);
     assert!(page.contains("<script id=\"module\" type=\"text/plain\">H4ttb2R1bGU=</script>"));
     assert!(page.contains("11 823 events") && page.contains("modeling_llama.py:175 forward"));
+    // The rows of `whatif` for the ready-made settings.
+    assert!(page.contains("self-check: all 162 device calls of the recording are reproduced"));
+    assert!(page.contains("<tr><td>expandable_segments:True</td>"));
     assert!(page.contains("<img alt=\"Memory timeline of ") && page.contains("data:image/png;base64,iVBOR"));
     assert_eq!(inside(&page).traces[0].events.len(), 11_823);
 }

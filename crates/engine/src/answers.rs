@@ -7,6 +7,7 @@ use vramscope_analysis::{AllocIdx, Counter, Counters, Line, Moment, Peak, RankDi
 use vramscope_snapshot::{PoolId, StackId, StreamId};
 
 use crate::protocol::Stretch;
+use crate::whatif::{Simulable, Simulated, SimulatedMap};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +46,14 @@ pub enum Response {
     Rank(Arc<RankDigest>),
     /// To [`crate::AskConvert`].
     Converted(Arc<(f64, f64)>),
+    /// To [`crate::AskSimulable`].
+    Simulable(Arc<Simulable>),
+    /// To [`crate::AskSimulated`].
+    Simulated(Arc<Simulated>),
+    /// To [`crate::AskSimulatedCurve`].
+    SimulatedCurve(Arc<Vec<Option<u64>>>),
+    /// To [`crate::AskSimulatedMap`].
+    SimulatedMap(Arc<SimulatedMap>),
     /// There is no such file, device or allocation.
     Nothing,
 }

@@ -7,10 +7,12 @@ use vramscope_analysis::categories::Categories;
 use vramscope_analysis::pictures::{Clock, Lane, Pile, lanes};
 use vramscope_analysis::pools::{Pools, has_private, known_pool};
 use vramscope_analysis::tables::Rows;
+use vramscope_analysis::whatif::{Simulation, Under};
 use vramscope_analysis::{
     AllocIdx, Conclusions, Counter, Line, Moment, Replay, Span, Sum, Times, is_internal, open_spans,
     operator, query, spans,
 };
+use vramscope_simulate::Study;
 use vramscope_snapshot::{EventTable, PoolId, Snapshot, StackId};
 
 use crate::answers::{FrameInfo, LineId, Owner};
@@ -127,6 +129,9 @@ pub(crate) struct Device {
     lanes: OnceLock<Vec<Lane>>,
     totals: OnceLock<HashMap<StackId, Total>>,
     orders: Mutex<Vec<(String, Arc<Vec<u32>>)>>,
+    /// The requests, to be simulated under other settings; or why they cannot be.
+    pub(crate) study: OnceLock<Result<Study, String>>,
+    pub(crate) simulations: Mutex<Vec<(Under, Simulation)>>,
 }
 
 impl Device {
@@ -145,6 +150,8 @@ impl Device {
             lanes: OnceLock::new(),
             totals: OnceLock::new(),
             orders: Mutex::new(Vec::new()),
+            study: OnceLock::new(),
+            simulations: Mutex::new(Vec::new()),
         }
     }
 

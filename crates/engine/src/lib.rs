@@ -25,6 +25,8 @@ mod search;
 mod session;
 mod tiles;
 mod tree;
+mod trials;
+mod whatif;
 mod wire;
 
 pub use answers::*;
@@ -33,6 +35,8 @@ pub use overview::rank_insights;
 pub use protocol::*;
 pub use queue::{Asked, Queue};
 pub use session::{OpenFile, Session};
+pub use trials::{Trial, Trials};
+pub use whatif::{Simulable, Simulated, SimulatedMap, SimulatedRange};
 pub use wire::{PROTOCOL, WireError, decode, encode};
 
 pub use vramscope_analysis::pictures::Axis;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::pictures::Axis;
+use vramscope_analysis::whatif::{Limit, Under};
 use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment, RankDigest};
 use vramscope_snapshot::StackId;
 
@@ -11,6 +12,7 @@ use crate::answers::{
     AllocationRow, Curve, Details, DiffTree, Insight, LifetimeRow, MemoryMap, MomentInfo, Page, Response,
     SearchResults, StackRow, Summary, Tile, Tree,
 };
+use crate::whatif::{Simulable, Simulated, SimulatedMap};
 
 /// A device of an opened file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -329,6 +331,40 @@ requests! {
         /// From where to where.
         x: (f64, f64),
     }
+    /// Whether and how the recording can be simulated under other allocator settings.
+    Simulable as AskSimulable -> Simulable(Simulable) {
+        /// Whose.
+        of: Source,
+        /// The limit that settings are simulated under.
+        limit: Limit,
+    }
+    /// What other settings would have done. A request for more orders goes on from one for fewer.
+    Simulated as AskSimulated -> Simulated(Simulated) {
+        /// Whose.
+        of: Source,
+        /// Which settings.
+        under: Under,
+        /// Orders of device addresses to simulate.
+        orders: u32,
+    }
+    /// Reserved bytes under other settings, column by column.
+    SimulatedCurve as AskSimulatedCurve -> SimulatedCurve(Vec<Option<u64>>) {
+        /// Whose.
+        of: Source,
+        /// Which settings.
+        under: Under,
+        /// From left to right.
+        stretch: Stretch,
+    }
+    /// The map of memory under other settings at a moment.
+    SimulatedMap as AskSimulatedMap -> SimulatedMap(SimulatedMap) {
+        /// Whose.
+        of: Source,
+        /// Which settings.
+        under: Under,
+        /// Which moment.
+        at: Moment,
+    }
 }
 
 impl Request {
@@ -351,7 +387,11 @@ impl Request {
             | Self::Lifetimes(AskLifetimes { of, .. })
             | Self::Csv(AskCsv { of, .. })
             | Self::Search(AskSearch { of, .. })
-            | Self::Convert(AskConvert { of, .. }) => vec![of],
+            | Self::Convert(AskConvert { of, .. })
+            | Self::Simulable(AskSimulable { of, .. })
+            | Self::Simulated(AskSimulated { of, .. })
+            | Self::SimulatedCurve(AskSimulatedCurve { of, .. })
+            | Self::SimulatedMap(AskSimulatedMap { of, .. }) => vec![of],
             Self::Diff(AskDiff { before, after, .. }) => vec![&mut before.0, &mut after.0],
         }
     }

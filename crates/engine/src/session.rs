@@ -1,5 +1,6 @@
 //! Opened files, and the one place that answers requests.
 
+use std::fmt;
 use std::sync::Arc;
 
 use vramscope_analysis::Replay;
@@ -10,7 +11,7 @@ use crate::answers::Response;
 use crate::device::{Device, File};
 use crate::protocol::{Ask, AskDiff, Request, Source};
 use crate::wire::{decode, encode};
-use crate::{details, lifetimes, map, overview, rows, search, tiles, tree};
+use crate::{details, lifetimes, map, overview, rows, search, tiles, tree, whatif};
 
 /// A file that is ready for requests. Making it takes a while and needs no session.
 pub struct OpenFile(File);
@@ -41,6 +42,13 @@ impl OpenFile {
 pub struct Session {
     files: Vec<File>,
     shapes: Option<Shapes>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
+        f.debug_struct("Session").field("files", &names).finish_non_exhaustive()
+    }
 }
 
 impl Session {
@@ -157,6 +165,25 @@ impl Session {
             Request::Rank(ask) => {
                 let (file, device) = self.at(ask.of)?;
                 Some(R::Rank(overview::rank(file, device).into()))
+            }
+            Request::Simulable(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Simulable(whatif::simulable(file, device, ask.limit).into()))
+            }
+            Request::Simulated(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                let answer = whatif::simulate(file, device, &ask.under, ask.orders, go_on);
+                answer.map(|answer| R::Simulated(answer.into()))
+            }
+            Request::SimulatedCurve(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                let answer = whatif::curve(file, device, &ask.under, ask.stretch, go_on);
+                answer.map(|answer| R::SimulatedCurve(answer.into()))
+            }
+            Request::SimulatedMap(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                let answer = whatif::map(file, device, &ask.under, ask.at, go_on);
+                answer.map(|answer| R::SimulatedMap(answer.into()))
             }
             Request::Insights(ask) => {
                 let (file, device) = self.at(ask.of)?;

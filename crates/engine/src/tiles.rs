@@ -19,7 +19,7 @@ fn rows(stretch: Stretch, height: u32) -> u32 {
     height.min(MOST).min(MOST_CELLS / stretch.width.clamp(1, MOST))
 }
 
-fn columns(file: &File, device: &Device, stretch: Stretch) -> Columns {
+pub(crate) fn columns(file: &File, device: &Device, stretch: Stretch) -> Columns {
     let clock = device.clock(&file.snapshot);
     Columns::new(&device.replay, clock, stretch.axis, stretch.x, stretch.width.min(MOST) as usize)
 }

@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 /// that nobody has to remember to count it up.
 pub const PROTOCOL: u32 = {
     let version = hash(0x811c_9dc5, env!("CARGO_PKG_VERSION"));
-    hash(hash(version, include_str!("answers.rs")), include_str!("protocol.rs"))
+    let messages = hash(hash(version, include_str!("answers.rs")), include_str!("protocol.rs"));
+    hash(messages, include_str!("whatif.rs"))
 };
 
 /// FNV-1a of a text. Carriage returns do not count: some systems check sources out with them.

@@ -3,6 +3,7 @@
 
 mod common;
 
+use vramscope_analysis::whatif::{Limit, Under};
 use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment};
 use vramscope_engine::*;
 
@@ -13,6 +14,7 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
     let which = Which { text: "modeling_llama".into(), ..Which::default() };
     let list = |sort| Listing { which: which.clone(), sort, descending: true, first: 5, count: 9 };
     let stretch = Stretch { axis: Axis::Time, x: (0.0, 1e6), width: 64 };
+    let under = Under { settings: "max_split_size_mb:64".into(), limit: Limit::Recorded };
     let (counter, alloc, height) = (Counter::Requested, AllocIdx(3), 32);
     let all: Vec<Request> = vec![
         AskSummary { of }.into(),
@@ -32,7 +34,11 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
         AskInsights { of }.into(),
         AskRank { of }.into(),
         AskConvert { of, from: Axis::Events, x: (0.0, 10.0) }.into(),
-        AskCsv { of, table: CsvOf::Totals(list(Sort::Count)), first: 0, count: 9 }.into(),
+        AskSimulable { of, limit: Limit::None }.into(),
+        AskSimulated { of, under: under.clone(), orders: 2 }.into(),
+        AskSimulatedCurve { of, under: under.clone(), stretch }.into(),
+        AskSimulatedMap { of, under, at }.into(),
+        AskCsv { of, table: CsvOf::Allocations(list(Sort::Size)), first: 0, count: 9 }.into(),
     ];
     // A request that is added must be added above: the match fails to compile, and then the number is wrong.
     let number = |request: &Request| match request {
@@ -53,9 +59,13 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
         Request::Insights(_) => 14,
         Request::Rank(_) => 15,
         Request::Convert(_) => 16,
-        Request::Csv(_) => 17,
+        Request::Simulable(_) => 17,
+        Request::Simulated(_) => 18,
+        Request::SimulatedCurve(_) => 19,
+        Request::SimulatedMap(_) => 20,
+        Request::Csv(_) => 21,
     };
-    assert!(all.iter().map(number).eq(0..18));
+    assert!(all.iter().map(number).eq(0..22));
     all
 }
 

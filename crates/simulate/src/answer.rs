@@ -5,8 +5,9 @@ use vramscope_snapshot::{DeviceId, Snapshot};
 use crate::addresses::Order;
 use crate::check::{Agreement, Refusal};
 use crate::extract::{ExtractError, requests};
-use crate::run::{Observer, Outcome, Simulator};
+use crate::run::{Outcome, Simulator};
 use crate::settings::{Settings, SettingsError};
+use crate::watch::Observer;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,8 +45,7 @@ impl Study {
         let inferred =
             inferred.map(|(lowest, highest)| if recorded.gc_threshold > 0.0 { highest } else { lowest });
         let recorded = Settings { limit: limit.or(inferred), ..recorded };
-        let simulator = Simulator::new(requests);
-        let agreement = simulator.self_check(&recorded);
+        let (simulator, agreement) = Simulator::checked(requests, &recorded);
         if agreement.recorded == 0 && agreement.simulated > 0 && simulator.requests().prelude() == 0 {
             return Err(Refusal::SegmentsSkipped.into());
         }

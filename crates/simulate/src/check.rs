@@ -2,11 +2,15 @@
 
 use std::fmt;
 
+use vramscope_format::size;
+use vramscope_snapshot::Pool;
+
 use crate::addresses::Order;
 use crate::allocator::Counters;
 use crate::requests::{Action, DeviceCall, Facts, Requests, Step};
-use crate::run::{Observer, Simulator};
+use crate::run::Simulator;
 use crate::settings::Settings;
+use crate::watch::Observer;
 
 /// Memory from before the recording may be this part of the peak. Where it lies is known, how it got there is not.
 const MAX_BASELINE: f64 = 0.5;
@@ -16,8 +20,8 @@ const MAX_BASELINE: f64 = 0.5;
 pub enum Refusal {
     /// Too much was in use before the first event.
     #[error(
-        "the recording started late: {baseline} bytes of a peak of {peak} were allocated before its first event, \
-         and the order of those allocations is not known. Record from the start of the program"
+        "the recording started late: {} of a peak of {} were allocated before its first event, and the order of \
+         those allocations is not known. Record from the start of the program", size(*baseline), size(*peak)
     )]
     LateStart {
         /// Bytes from before the first event.
@@ -39,6 +43,18 @@ pub enum Refusal {
          to it is not recorded. PyTorch 2.12 and later record it"
     )]
     PoolReleased,
+    /// A pool has an allocator of its own.
+    #[error(
+        "{} has whole segments although new segments are expandable: it has a custom allocator, whose rules are not known",
+        vramscope_format::pool(Some(*.0))
+    )]
+    CustomAllocator(Pool),
+    /// A pool never splits blocks.
+    #[error(
+        "{} has blocks that are not split: it was made with no_split, and which of its requests shared a block is not known",
+        vramscope_format::pool(Some(*.0))
+    )]
+    NoSplit(Pool),
     /// Expandable segments were switched on or off.
     #[error(
         "allocator settings changed while recording: the file has both whole and expandable segments, and its \
@@ -64,6 +80,10 @@ impl Facts {
         let Self { baseline, peak_requested: peak, odd, events, .. } = *self;
         if self.frees_skipped {
             Some(Refusal::FreesSkipped)
+        } else if let Some(pool) = self.custom_pool {
+            Some(Refusal::CustomAllocator(pool))
+        } else if let Some(pool) = self.unsplit_pool {
+            Some(Refusal::NoSplit(pool))
         } else if self.mixed_segments {
             Some(Refusal::SettingsChanged)
         } else if odd > 0 {
@@ -124,7 +144,35 @@ impl fmt::Display for Agreement {
     }
 }
 
+/// Self-checks that may be spent on deciding when frees completed.
+const MAX_TRIES: usize = 32;
+
 impl Simulator {
+    /// Prepares requests, and decides what a trace leaves open: whether a free that completed right before a request
+    /// released the cache had completed when the request began, or was waited for. Under the recorded settings only one
+    /// of the two leads to the recorded calls.
+    pub fn checked(requests: Requests, recorded: &Settings) -> (Self, Agreement) {
+        let mut simulator = Self::new(requests);
+        let mut agreement = simulator.self_check(recorded);
+        let mut tries = 0;
+        while let Some(at) = agreement.first_difference.as_ref().map(|difference| difference.moment) {
+            let other = (1..).map_while(|count| {
+                tries += 1;
+                let requests =
+                    simulator.requests().completed_before(at, count).filter(|_| tries <= MAX_TRIES)?;
+                let other = Self::new(requests);
+                let agreement = other.self_check(recorded);
+                Some((other, agreement))
+            });
+            let is_better = |agreement: &Agreement| {
+                agreement.first_difference.as_ref().is_none_or(|next| next.moment > at)
+            };
+            let Some(better) = { other }.find(|(_, agreement)| is_better(agreement)) else { break };
+            (simulator, agreement) = better;
+        }
+        (simulator, agreement)
+    }
+
     /// Simulates the recorded settings, and compares every call to the device with the recording's own.
     pub fn self_check(&self, recorded: &Settings) -> Agreement {
         let mut comparison = Comparison::new(self.requests());

@@ -15,6 +15,7 @@ mod extract;
 mod requests;
 mod run;
 mod settings;
+mod watch;
 
 #[cfg(test)]
 mod rules_tests;
@@ -25,5 +26,6 @@ pub use answer::{Answer, Study, StudyError};
 pub use check::{Agreement, Difference, Refusal};
 pub use extract::{ExtractError, requests};
 pub use requests::{Action, DeviceCall, Facts, Kind, Place, Requests, Step};
-pub use run::{Curve, End, Moments, Observer, OutOfMemory, Outcome, Simulator};
+pub use run::{End, OutOfMemory, Outcome, Simulator};
 pub use settings::{Settings, SettingsError};
+pub use watch::{Curve, Levels, Moments, Observer, WhileWanted};

@@ -91,6 +91,16 @@ pub enum Action {
 }
 
 impl Action {
+    /// As PyTorch writes it in a trace.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alloc => "segment_alloc",
+            Self::Free => "segment_free",
+            Self::Map => "segment_map",
+            Self::Unmap => "segment_unmap",
+        }
+    }
+
     /// Whether the process holds more memory afterwards.
     pub fn takes(self) -> bool {
         matches!(self, Self::Alloc | Self::Map)
@@ -137,6 +147,10 @@ pub struct Facts {
     pub frees_skipped: bool,
     /// Segments were allocated both whole and expandable.
     pub mixed_segments: bool,
+    /// A private pool has whole segments although new ones are expandable: it has an allocator of its own.
+    pub custom_pool: Option<Pool>,
+    /// A private pool has a block that would have been split in any other (`no_split`).
+    pub unsplit_pool: Option<Pool>,
     /// Requests between others of a private pool went to a segment that is gone, so that its pool is not known.
     pub pool_released: bool,
     /// Lowest and highest limit that explains why device memory was refused; `None` if it never was.
@@ -191,6 +205,23 @@ impl Requests {
     /// Bytes of memory that the requests take.
     pub fn bytes(&self) -> usize {
         self.steps.len() * size_of::<Step>() + self.sizes.len() * (size_of::<u64>() + size_of::<u16>())
+    }
+
+    /// The requests with the first `count` frees that completed during the request at `moment` done before it; `None` if
+    /// there are not as many.
+    pub(crate) fn completed_before(&self, moment: u32, count: usize) -> Option<Self> {
+        let is_it = |step: &Step| step.moment == moment && matches!(step.kind(), Kind::Alloc | Kind::Fail);
+        let at = self.steps.iter().position(is_it)?;
+        let moved = self.steps.get(at + 1..=at + count)?;
+        if !moved.iter().all(|step| step.kind() == Kind::Complete && step.moment < moment) {
+            return None;
+        }
+        let mut changed = self.clone();
+        changed.steps.get_mut(at..=at + count)?.rotate_left(1);
+        for call in changed.calls.iter_mut().filter(|call| call.step as usize == at) {
+            call.step += count as u32;
+        }
+        Some(changed)
     }
 
     /// The requests with some allocations changed: `size` gives the new size of each, `None` leaves it out.

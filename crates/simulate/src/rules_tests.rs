@@ -3,8 +3,9 @@
 
 use crate::addresses::Order;
 use crate::requests::{Kind, Place, Requests, Step};
-use crate::run::{End, Moments, Outcome, Simulator};
+use crate::run::{End, Outcome, Simulator};
 use crate::settings::Settings;
+use crate::watch::Moments;
 
 const MIB: u64 = 1 << 20;
 

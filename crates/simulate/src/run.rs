@@ -2,24 +2,9 @@
 
 use crate::addresses::{Addresses, Lessons, Order};
 use crate::allocator::{Allocator, BlockId, Counters, SimulatedSegment};
-use crate::requests::{Action, Kind, Requests, Step};
+use crate::requests::{Kind, Requests, Step};
 use crate::settings::Settings;
-
-/// Watches a simulation.
-pub trait Observer {
-    /// Whether [`Observer::step`] needs the calls to the device.
-    const CALLS: bool = false;
-
-    /// A step is done; `calls` are those to the device during it: what, address, bytes. `false` cancels.
-    fn step(&mut self, index: usize, step: Step, counters: &Counters, calls: &[(Action, u64, u64)]) -> bool;
-}
-
-/// Nobody watches.
-impl Observer for () {
-    fn step(&mut self, _: usize, _: Step, _: &Counters, _: &[(Action, u64, u64)]) -> bool {
-        true
-    }
-}
+use crate::watch::{Observer, WhileWanted};
 
 /// A request that got no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +79,25 @@ impl Simulator {
 
     /// Runs the requests under these settings.
     pub fn run<O: Observer>(&self, settings: &Settings, order: Order, observer: &mut O) -> Outcome {
+        self.run_part(settings, order, &self.requests.steps, observer)
+    }
+
+    /// Runs the requests up to a moment: the outcome is the state there, or where a request failed before.
+    /// `None` if `go_on` said to stop.
+    pub fn state(&self, settings: &Settings, moment: u32, go_on: &dyn Fn() -> bool) -> Option<Outcome> {
+        let steps = &self.requests.steps;
+        let later = steps.iter().position(|step| step.moment > moment).unwrap_or(steps.len());
+        let outcome = self.run_part(settings, Order::Predicted, &steps[..later], &mut WhileWanted(go_on));
+        (outcome.end != End::Cancelled).then_some(outcome)
+    }
+
+    fn run_part<O: Observer>(
+        &self,
+        settings: &Settings,
+        order: Order,
+        steps: &[Step],
+        observer: &mut O,
+    ) -> Outcome {
         let requests = &self.requests;
         let addresses = Addresses::new(order, requests, &self.lessons);
         let mut allocator = Allocator::new(settings, &requests.place_table, addresses);
@@ -103,7 +107,7 @@ impl Simulator {
         const NO_BLOCK: BlockId = BlockId::MAX;
         let mut slots: Vec<BlockId> = vec![NO_BLOCK; requests.sizes.len()];
         let (mut allocations, mut largest_gap, mut failed, mut end) = (0, 0, None, End::Complete);
-        for (index, &step) in requests.steps.iter().enumerate() {
+        for (index, &step) in steps.iter().enumerate() {
             allocator.begin_step(index as u32);
             let allocation = step.allocation();
             let size = requests.sizes.get(allocation).copied().unwrap_or_default();
@@ -134,13 +138,14 @@ impl Simulator {
                     let counters = &allocator.counters;
                     largest_gap = counters.reserved.saturating_sub(counters.requested).max(largest_gap);
                 }
-                Kind::Release if slots[allocation] != NO_BLOCK => allocator.release(slots[allocation], size),
-                Kind::Complete if slots[allocation] != NO_BLOCK => {
-                    allocator.complete(slots[allocation], size);
-                    slots[allocation] = NO_BLOCK;
+                Kind::Release if slots[allocation] != NO_BLOCK => {
+                    // The block may be another's before the free completes.
+                    let block = std::mem::replace(&mut slots[allocation], NO_BLOCK);
+                    allocator.release(block, size, allocation);
                 }
+                Kind::Release => {}
+                Kind::Complete => allocator.complete(allocation),
                 Kind::EmptyCache => allocator.empty_cache(),
-                Kind::Release | Kind::Complete => {}
             }
             let calls = allocator.calls.as_deref().unwrap_or_default();
             if !observer.step(index, step, &allocator.counters, calls) {
@@ -162,95 +167,5 @@ impl Simulator {
             largest_free: allocator.largest_free(),
             segments: allocator.segments(),
         }
-    }
-}
-
-/// The counters at chosen moments: the state when all that the program had asked for up to there was done.
-#[derive(Clone, Debug)]
-pub struct Moments {
-    wanted: Vec<u32>,
-    found: Vec<Counters>,
-    last: Counters,
-}
-
-impl Moments {
-    /// Collects at these moments, which are in order: how many events have happened.
-    pub fn new(wanted: Vec<u32>) -> Self {
-        debug_assert!(wanted.is_sorted());
-        Self { wanted, found: Vec::new(), last: Counters::default() }
-    }
-
-    /// The counters at each moment; those after the end have the last ones.
-    pub fn finish(mut self) -> Vec<Counters> {
-        self.found.resize(self.wanted.len(), self.last);
-        self.found
-    }
-}
-
-impl Observer for Moments {
-    fn step(&mut self, _: usize, step: Step, counters: &Counters, _: &[(Action, u64, u64)]) -> bool {
-        while self.wanted.get(self.found.len()).is_some_and(|&wanted| wanted < step.moment) {
-            self.found.push(self.last);
-        }
-        self.last = *counters;
-        true
-    }
-}
-
-/// The highest reserved and allocated bytes in each of a number of equal stretches of the recording.
-#[derive(Clone, Debug)]
-pub struct Curve {
-    events: u64,
-    reserved: Vec<u64>,
-    requested: Vec<u64>,
-    last: Counters,
-    at: usize,
-}
-
-impl Curve {
-    /// A curve of so many stretches over a recording of so many events.
-    pub fn new(events: usize, stretches: usize) -> Self {
-        let stretches = stretches.max(1);
-        Self {
-            events: events.max(1) as u64,
-            reserved: vec![0; stretches],
-            requested: vec![0; stretches],
-            last: Counters::default(),
-            at: 0,
-        }
-    }
-
-    /// Reserved and requested bytes of each stretch; up to where the simulation ended.
-    pub fn finish(mut self) -> (Vec<u64>, Vec<u64>) {
-        self.reserved.truncate(self.at + 1);
-        self.requested.truncate(self.at + 1);
-        (self.reserved, self.requested)
-    }
-}
-
-impl Observer for Curve {
-    fn step(&mut self, _: usize, step: Step, counters: &Counters, _: &[(Action, u64, u64)]) -> bool {
-        let last = self.reserved.len() - 1;
-        let moment = u64::from(step.moment.saturating_sub(1));
-        let at = ((moment * self.reserved.len() as u64 / self.events) as usize).min(last);
-        while self.at < at {
-            self.at += 1;
-            // What was held before the stretch is held at its beginning.
-            self.reserved[self.at] = self.last.reserved;
-            self.requested[self.at] = self.last.requested;
-        }
-        self.reserved[self.at] = self.reserved[self.at].max(counters.reserved);
-        self.requested[self.at] = self.requested[self.at].max(counters.requested);
-        self.last = *counters;
-        true
-    }
-}
-
-/// Two observers at once.
-impl<A: Observer, B: Observer> Observer for (A, B) {
-    const CALLS: bool = A::CALLS || B::CALLS;
-
-    fn step(&mut self, index: usize, step: Step, counters: &Counters, calls: &[(Action, u64, u64)]) -> bool {
-        self.0.step(index, step, counters, calls) & self.1.step(index, step, counters, calls)
     }
 }

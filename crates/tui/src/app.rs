@@ -13,7 +13,7 @@ use vramscope_format::plural;
 use crate::document::{Document, Subject};
 use crate::keys::{self, Action, View};
 use crate::live::ActiveFilter;
-use crate::load::{Job, Purpose};
+use crate::load::{Job, Purpose, Question};
 use crate::pane::{Pane, Reply, act_in_tree};
 use crate::prompt::{Kind, Prompt};
 use crate::theme::{Ground, Theme};
@@ -50,6 +50,8 @@ pub enum Effect {
     },
     /// Read a file.
     Load(Job),
+    /// Answer a request about a file.
+    Ask(Question),
     /// Read files for their figures.
     Rank(Vec<(usize, Input)>),
     /// Take the mouse, or leave it to the terminal.
@@ -144,6 +146,7 @@ impl App {
     /// Whether a thread is at work whose progress is shown.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.files.loading.is_empty()
+            || self.panes.iter().any(|pane| pane.whatif.is_busy())
             || self.files.ranks.rows.iter().any(|row| matches!(row.progress, Progress::Waiting))
     }
 
@@ -220,6 +223,9 @@ impl App {
                 }
             }
             _ => {}
+        }
+        for pane in &mut self.panes {
+            self.effects.extend(pane.ask().map(Effect::Ask));
         }
     }
 
@@ -340,6 +346,12 @@ impl App {
                 let text = self.pane().map(|pane| pane.scope.filter.text.clone()).unwrap_or_default();
                 self.mode = Mode::Prompt(Prompt::new(Kind::Filter, text));
             }
+            Action::Settings => {
+                let text =
+                    self.pane().map(|pane| pane.whatif.trials.last_typed().to_owned()).unwrap_or_default();
+                self.mode = Mode::Prompt(Prompt::new(Kind::Settings, text));
+            }
+            Action::Limit => self.mode = Mode::Prompt(Prompt::new(Kind::Limit, String::new())),
             Action::Mouse => {
                 self.screen.has_mouse = !self.screen.has_mouse;
                 self.effects.push(Effect::Mouse(self.screen.has_mouse));
@@ -556,6 +568,10 @@ impl App {
             View::Events => pane.events.found.take().is_some(),
             View::Allocations => pane.allocations.found.take().is_some(),
             View::Timeline => pane.timeline.phases.take().is_some(),
+            View::WhatIf if pane.whatif.stop() => {
+                self.message = Some("simulating is canceled; Enter goes on".into());
+                return true;
+            }
             _ => false,
         };
         if !had_search && !pane.scope.filter.is_empty() {

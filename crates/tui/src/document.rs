@@ -1,6 +1,6 @@
 //! An opened file with the indices that drawing needs, made once when it is loaded.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use vramscope_analysis::pools::{Pools, known_pool};
 use vramscope_analysis::query::main_device;
@@ -8,6 +8,7 @@ use vramscope_analysis::shapes::Shapes;
 use vramscope_analysis::{
     Capacity, Conclusions, Counter, Line, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans,
 };
+use vramscope_engine::{OpenFile, Request, Response, Session};
 use vramscope_files::Opened;
 use vramscope_format::{count, printable, since};
 use vramscope_snapshot::{Action, EventIdx, EventTable, FrameId, PoolId, Snapshot, StackId};
@@ -57,6 +58,8 @@ pub struct Document {
     internal: Vec<bool>,
     /// What byte counts may be, if the dimensions of the model are known.
     pub(crate) shapes: Option<Arc<Shapes>>,
+    /// What simulates other settings, once somebody asks.
+    session: OnceLock<Session>,
 }
 
 impl Document {
@@ -70,7 +73,24 @@ impl Document {
                 is_internal(snapshot.text(frame.name), snapshot.text(frame.file))
             })
             .collect();
-        Self { opened, devices, internal, shapes: None }
+        Self { opened, devices, internal, shapes: None, session: OnceLock::new() }
+    }
+
+    /// Answers a request about a device of this file. Takes a while the first time: not for the thread that draws.
+    pub fn answer(&self, request: &Request, go_on: &dyn Fn() -> bool) -> Option<Response> {
+        let session = self.session.get_or_init(|| {
+            let Opened { snapshot, replays, bytes, .. } = &self.opened;
+            let mut session = Session::default();
+            session.add(OpenFile::new(
+                self.title(),
+                "",
+                *bytes,
+                Arc::clone(snapshot),
+                replays.iter().cloned(),
+            ));
+            session
+        });
+        session.answer(request, go_on)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

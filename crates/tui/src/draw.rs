@@ -186,17 +186,20 @@ fn loading_words(app: &App) -> Option<String> {
 pub(crate) fn tabs(app: &App, columns: u16) -> Vec<(View, u16, String)> {
     let found = app.pane().map_or(0, |pane| pane.subject().index().insights.len());
     let mut x = 0;
-    let gap = if columns >= 100 { 2 } else { 1 };
+    let gap = if columns >= 104 { 2 } else { 1 };
+    // On a narrow screen a key stands right before its view, as function keys do elsewhere.
+    let space = if columns >= 90 { " " } else { "" };
     let tab = |(number, view): (usize, View)| {
+        let (key, name) = ((number + 1) % 10, view.name());
         let text = match view {
-            View::Insights if found > 0 && columns >= 84 => format!("{} {} {found}", number + 1, view.name()),
-            _ => format!("{} {}", number + 1, view.name()),
+            View::Insights if found > 0 && columns >= 94 => format!("{key} {name} {found}"),
+            _ => format!("{key}{space}{name}"),
         };
         let at = x;
         x += width(&text) as u16 + gap;
         (view, at, text)
     };
-    View::ALL.into_iter().take(9).enumerate().map(tab).collect()
+    View::ALL.into_iter().take(10).enumerate().map(tab).collect()
 }
 
 fn draw_tabs(buffer: &mut Buffer, area: Rect, app: &App) {
@@ -250,6 +253,7 @@ fn draw_pane(buffer: &mut Buffer, pane: &Pane, app: &App, shared: chart::Shared<
         View::Events => views::events::draw(buffer, area, pane, theme),
         View::Pools => views::pools::draw(buffer, area, pane, theme),
         View::Allocations => views::allocations::draw(buffer, area, pane, theme),
+        View::WhatIf => views::whatif::draw(buffer, area, pane, theme),
         View::Ranks | View::Diff => {}
     }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use vramscope_analysis::pools::Pools;
-use vramscope_analysis::tables::{ALLOCATIONS, DIFF, EVENTS, FINDINGS, HELD, POOLS, Record, Rows, TREE};
+use vramscope_analysis::tables::{
+    ALLOCATIONS, DIFF, EVENTS, FINDINGS, HELD, POOLS, Record, Rows, TREE, TRIALS,
+};
 use vramscope_analysis::{Counter, Counters, Line, Moment};
 use vramscope_format::table::{Column, Value as Cell};
 use vramscope_snapshot::EventIdx;
@@ -57,6 +59,13 @@ pub(crate) fn json(app: &App) -> Value {
             rows(&EVENTS, around.map(event))
         }
         View::Pools => rows(&POOLS, pane.pools.rows.iter().map(pool)),
+        View::WhatIf => {
+            let about = pane.whatif.trials.about();
+            let rows = pane.whatif.trials.all().iter().filter_map(|trial| Some(&trial.simulated()?.row));
+            let all = about.map(|about| &about.recorded).into_iter().chain(rows);
+            let rows: Vec<_> = all.map(|row| json!(Record(&TRIALS, &row.cells()))).collect();
+            json!({"about": about.map(|about| &about.about), "refused": about.map(|about| &about.refused), "rows": rows})
+        }
         View::Diff => {
             json!({"title": app.diff.title(), "rows": diff(&app.diff.tree.outline, app.diff.names())})
         }

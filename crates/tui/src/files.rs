@@ -44,6 +44,11 @@ impl App {
                     Err(why) => self.fail(job.row, why),
                 }
             }
+            News::Answered(question, response) => {
+                for pane in self.panes.iter_mut().filter(|pane| Arc::ptr_eq(&pane.doc, &question.doc)) {
+                    pane.whatif.receive(&question, response.as_ref());
+                }
+            }
             News::Ranked(row, result) => {
                 if let Some(row) = self.files.ranks.rows.get_mut(row) {
                     row.progress = match result {

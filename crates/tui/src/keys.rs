@@ -26,11 +26,13 @@ pub enum View {
     Diff,
     /// Live allocations, one by one.
     Allocations,
+    /// Other allocator settings, simulated.
+    WhatIf,
 }
 
 impl View {
     /// All views, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Timeline,
         Self::Tree,
         Self::Flame,
@@ -40,6 +42,7 @@ impl View {
         Self::Events,
         Self::Pools,
         Self::Diff,
+        Self::WhatIf,
         Self::Allocations,
     ];
 
@@ -56,6 +59,7 @@ impl View {
             Self::Pools => "pools",
             Self::Diff => "diff",
             Self::Allocations => "allocations",
+            Self::WhatIf => "whatif",
         }
     }
 
@@ -65,7 +69,10 @@ impl View {
 
     /// Whether it shows a moment.
     pub(crate) fn is_of_a_moment(self) -> bool {
-        matches!(self, Self::Tree | Self::Flame | Self::Segments | Self::Pools | Self::Allocations)
+        matches!(
+            self,
+            Self::Tree | Self::Flame | Self::Segments | Self::Pools | Self::Allocations | Self::WhatIf
+        )
     }
 }
 
@@ -124,6 +131,8 @@ pub enum Action {
     SearchPrevious,
     SearchSame,
     Filter,
+    Settings,
+    Limit,
     View(View),
     NextDevice,
     PreviousDevice,
@@ -173,12 +182,15 @@ const TIMELINE: u16 = View::Timeline.bit();
 const TREE: u16 = View::Tree.bit() | View::Diff.bit();
 const FLAME: u16 = View::Flame.bit();
 const SEGMENTS: u16 = View::Segments.bit();
+const WHATIF: u16 = View::WhatIf.bit();
 const LISTS: u16 = View::Insights.bit()
     | View::Ranks.bit()
     | View::Events.bit()
     | View::Pools.bit()
+    | WHATIF
     | View::Allocations.bit();
-const MOMENT: u16 = View::Tree.bit() | FLAME | SEGMENTS | View::Pools.bit() | View::Allocations.bit();
+const MOMENT: u16 =
+    View::Tree.bit() | FLAME | SEGMENTS | View::Pools.bit() | WHATIF | View::Allocations.bit();
 const STACKS: u16 = TREE | FLAME;
 const ROWS: u16 = TREE | SEGMENTS | LISTS;
 const ALL: u16 = u16::MAX;
@@ -226,7 +238,7 @@ pub const KEYS: &[Binding] = &[
     row(TIMELINE, &["+", "=", "w"], "zoom", "zoom in at the cursor", Action::ZoomIn),
     row(TIMELINE, &["-", "_"], "", "zoom out", Action::ZoomOut),
     row(TIMELINE, &["s"], "", "zoom out (with two panes: split)", Action::ZoomOut),
-    row(TIMELINE, &["z", "0"], "fit", "the whole trace", Action::Fit),
+    row(TIMELINE, &["z"], "fit", "the whole trace", Action::Fit),
     row(TIMELINE, &["c"], "counter", "requested, allocated, active, reserved", Action::Counter),
     row(TIMELINE, &["t"], "axis", "events or time along the axis", Action::Axis),
     row(TIMELINE, &["b"], "", "15 columns back", Action::JumpLeft),
@@ -282,6 +294,15 @@ pub const KEYS: &[Binding] = &[
     row(View::Ranks.bit(), &["x", "D"], "compare", "beside the file that is open", Action::Compare),
     row(View::Events.bit(), &["Enter"], "open", "what is live after this event", Action::Enter),
     row(View::Events.bit(), &["/"], "search", "events whose line or action matches", Action::Search),
+    row(WHATIF, &["Enter"], "over the timeline", "show the simulated curve over the timeline", Action::Enter),
+    row(
+        WHATIF,
+        &["e"],
+        "settings",
+        "simulate other settings, as in PYTORCH_CUDA_ALLOC_CONF",
+        Action::Settings,
+    ),
+    row(WHATIF, &["l"], "limit", "simulate under another limit", Action::Limit),
     row(View::Pools.bit(), &["Enter"], "segments", "the segments of this pool", Action::Enter),
     row(View::Allocations.bit(), &["Enter"], "its event", "the event that allocated it", Action::Enter),
     row(View::Allocations.bit(), &["/"], "search", "allocations whose line matches", Action::Search),
@@ -345,6 +366,13 @@ pub const KEYS: &[Binding] = &[
     row(ALL, &["7"], "", "the trace, event by event", Action::View(View::Events)),
     row(ALL, &["8"], "", "memory by pool", Action::View(View::Pools)),
     row(ALL, &["9"], "", "what changed, as a tree", Action::View(View::Diff)),
+    row(
+        ALL,
+        &["0"],
+        "",
+        "the same run under other allocator settings, simulated",
+        Action::View(View::WhatIf),
+    ),
     row(STACKS, &["a"], "list", "the allocations below this, one by one", Action::View(View::Allocations)),
     row(SEGMENTS | LISTS, &["a"], "", "live allocations, one by one", Action::View(View::Allocations)),
     row(ALL, &["<"], "", "the previous device", Action::PreviousDevice),

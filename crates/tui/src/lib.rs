@@ -23,6 +23,7 @@ mod prompt;
 mod terminal;
 mod theme;
 mod views;
+mod whatif;
 
 use vramscope_analysis::query::Pattern;
 use vramscope_analysis::shapes::Dims;
@@ -31,7 +32,7 @@ use vramscope_files::{Cache, Input};
 pub use app::{App, Effect};
 pub use document::Document;
 pub use draw::draw;
-pub use load::{Job, Loader, News, Purpose, Tracker};
+pub use load::{Job, Loader, News, Purpose, Question, Tracker};
 pub use theme::{Colors, Ground, Theme};
 pub use views::ranks::Figures;
 

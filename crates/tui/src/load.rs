@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 
 use vramscope_analysis::query::Pattern;
+use vramscope_engine::{Request, Response};
 use vramscope_files::{Cache, Input, OpenError, Opened, Progress, open, open_each};
 
 use crate::document::Document;
@@ -73,8 +74,28 @@ pub struct Job {
     pub tracker: Arc<Tracker>,
 }
 
+/// A request about a file, answered in the background.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Which file.
+    pub doc: Arc<Document>,
+    /// The request.
+    pub request: Request,
+    /// Says whether anybody still waits.
+    pub tracker: Arc<Tracker>,
+}
+
+impl Question {
+    /// The answer; `None` if nobody waits for it any more.
+    pub fn answer(&self) -> Option<Response> {
+        self.doc.answer(&self.request, &|| !self.tracker.is_cancelled())
+    }
+}
+
 /// What the threads tell.
 pub enum News {
+    /// A request was answered, or cancelled.
+    Answered(Question, Option<Response>),
     /// A file is loaded, or cannot be.
     Loaded(Job, Result<Box<Document>, String>),
     /// The figures of one of the files are known.
@@ -121,6 +142,14 @@ pub(crate) fn load(job: Job, loader: Loader, news: Sender<News>) {
         let result = result.map(Box::new).map_err(|error| error.to_string());
         // Nobody listens any more if the program has ended.
         let _ = news.send(News::Loaded(job, result));
+    });
+}
+
+/// Answers a request on a thread of its own.
+pub(crate) fn ask(question: Question, news: Sender<News>) {
+    thread::spawn(move || {
+        let answer = question.answer();
+        let _ = news.send(News::Answered(question, answer));
     });
 }
 

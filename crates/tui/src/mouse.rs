@@ -148,6 +148,10 @@ impl App {
             }
             View::Pools => (top + 2, &mut pane.pools.list, pane.pools.rows.len()),
             View::Insights => (top, &mut pane.insights, insights),
+            View::WhatIf => {
+                let (first, rows) = (views::whatif::first_row(pane), pane.whatif.rows());
+                (first, &mut pane.whatif.list, rows)
+            }
             _ => return None,
         })
     }

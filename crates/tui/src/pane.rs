@@ -12,6 +12,8 @@ use crate::document::{Document, Subject};
 use crate::keys::{Action, View};
 use crate::list::List;
 use crate::live::{ActiveFilter, Glance, Live, Scope};
+use crate::load::Question;
+use crate::views;
 use crate::views::allocations::Allocations;
 use crate::views::events::Events;
 use crate::views::info::Info;
@@ -19,6 +21,7 @@ use crate::views::pools::Pools;
 use crate::views::segments::Segments;
 use crate::views::timeline::{NO_OOM, Timeline, next_oom};
 use crate::views::{Shape, insights, timeline_layout};
+use crate::whatif::{Shown, WhatIf};
 
 /// What a pane asks of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +51,7 @@ pub(crate) struct Pane {
     pub(crate) events: Events,
     pub(crate) pools: Pools,
     pub(crate) insights: List,
+    pub(crate) whatif: WhatIf,
 }
 
 impl Pane {
@@ -75,6 +79,7 @@ impl Pane {
             events: Events::default(),
             pools: Pools::default(),
             insights: List::default(),
+            whatif: WhatIf::default(),
         }
     }
 
@@ -182,15 +187,43 @@ impl Pane {
         self.calls.forget();
     }
 
+    /// What of a simulation is on the screen.
+    fn shown(&self) -> Shown {
+        Shown {
+            device: self.device,
+            stretch: self.timeline.stretch(self.subject(), self.columns()),
+            at: self.scope.at,
+            table: self.view == View::WhatIf,
+        }
+    }
+
+    /// Reserved bytes under the selected settings, in the columns of the chart.
+    pub(crate) fn simulated(&self) -> Option<&[Option<u64>]> {
+        self.whatif.curve(self.shown().stretch)
+    }
+
+    /// What to ask the threads for: a simulation that is looked at.
+    pub(crate) fn ask(&mut self) -> Option<Question> {
+        let is_seen =
+            self.view == View::WhatIf || self.view == View::Timeline && self.whatif.selected().is_some();
+        let shown = self.shown();
+        if is_seen && self.area.width > 0 { self.whatif.ask(&self.doc, shown) } else { None }
+    }
+
     /// Works out what is about to be drawn.
     pub(crate) fn refresh(&mut self) {
         let doc = Arc::clone(&self.doc);
         let subject = Subject { doc: &doc, device: self.device };
         let height = usize::from(self.area.height);
         match self.view {
-            View::Timeline => {
+            View::Timeline | View::WhatIf => {
                 let columns = self.columns();
                 self.timeline.refresh(subject, columns);
+                if self.view == View::WhatIf {
+                    self.refresh_live(subject);
+                    let rows = self.whatif.rows();
+                    self.whatif.list.scroll(rows, rows);
+                }
             }
             view if view.is_of_a_moment() => self.refresh_live(subject),
             View::Events => self.events.refresh(subject, &self.scope.filter, height.saturating_sub(2)),
@@ -212,7 +245,7 @@ impl Pane {
         }
         match self.view {
             View::Allocations => {
-                let rows = crate::views::tree::rows_height(self.area, true).saturating_sub(1);
+                let rows = views::tree::rows_height(self.area, true).saturating_sub(1);
                 let members = self.calls.members.take().unwrap_or_default();
                 self.allocations.refresh(subject, &live, &members, &self.calls.tree.outline, rows);
                 self.calls.members = Some(members);
@@ -260,7 +293,7 @@ impl Pane {
     pub(crate) fn selected_stack(&self) -> Vec<String> {
         let of_stack = |stack: StackId| {
             let snapshot = self.subject().snapshot();
-            let long = |frame: vramscope_snapshot::Frame| crate::views::frame_long(snapshot, frame);
+            let long = |frame: vramscope_snapshot::Frame| views::frame_long(snapshot, frame);
             snapshot.frames(stack).map(long).collect::<Vec<_>>()
         };
         let of_allocation = |index: AllocIdx| of_stack(self.subject().replay().allocation(index).stack);
@@ -273,7 +306,7 @@ impl Pane {
                 of_stack(event.stack)
             }
             View::Flame => {
-                let names = crate::views::Names::Snapshot(self.subject().snapshot());
+                let names = views::Names::Snapshot(self.subject().snapshot());
                 self.calls
                     .tree
                     .outline
@@ -341,7 +374,7 @@ impl Pane {
                     return act_in_tree(&mut self.calls.tree, action, height);
                 }
             }
-            View::Flame => return crate::views::flame::act(self, action),
+            View::Flame => return views::flame::act(self, action),
             View::Allocations => {
                 if action == Action::Enter {
                     let Some(index) = self.allocations.selected() else { return Reply::Nothing };
@@ -383,6 +416,15 @@ impl Pane {
                     return Reply::Nothing;
                 }
                 return self.pools.act(action, height);
+            }
+            View::WhatIf => {
+                if action == Action::Enter {
+                    if !self.whatif.go_on() && self.whatif.selected().is_some() {
+                        self.open(View::Timeline);
+                    }
+                    return Reply::Nothing;
+                }
+                return views::whatif::act(&mut self.whatif, action, height);
             }
             View::Insights => {
                 let found = &subject.index().insights;

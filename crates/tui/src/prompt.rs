@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Search,
     GoTo,
     Filter,
+    Settings,
+    Limit,
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ impl Prompt {
             Kind::Search => "/",
             Kind::GoTo => ":",
             Kind::Filter => "filter ",
+            Kind::Settings => "settings ",
+            Kind::Limit => "limit ",
         }
     }
 
@@ -49,6 +53,8 @@ impl Prompt {
             Kind::Search => "a regular expression, matched against file:line name".into(),
             Kind::GoTo => in_short(MOMENT_GRAMMAR),
             Kind::Filter => FILTER_GRAMMAR.into(),
+            Kind::Settings => "as in PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True,max_split_size_mb:128; nothing for the defaults".into(),
+            Kind::Limit => "a size like 80GiB, none, or nothing for that of the recording".into(),
         }
     }
 }
@@ -141,7 +147,22 @@ impl App {
             Kind::Search => self.search(&prompt.text),
             Kind::GoTo => self.go_to(prompt.text.trim()),
             Kind::Filter => self.filter(&prompt.text),
+            Kind::Settings => self.simulate(&prompt.text),
+            Kind::Limit => self.limit(&prompt.text),
         }
+    }
+
+    fn simulate(&mut self, text: &str) -> Result<(), String> {
+        let Some(pane) = self.panes.get_mut(self.pair.active) else { return Ok(()) };
+        pane.whatif.add(text)
+    }
+
+    fn limit(&mut self, text: &str) -> Result<(), String> {
+        let limit = text.parse()?;
+        if let Some(pane) = self.panes.get_mut(self.pair.active) {
+            pane.whatif.set_limit(limit);
+        }
+        Ok(())
     }
 
     fn filter(&mut self, text: &str) -> Result<(), String> {

@@ -179,6 +179,7 @@ fn perform(app: &mut App, loader: &Loader, sender: &Sender<News>, shared: &Share
                 });
             }
             Effect::Load(job) => load::load(job, loader.clone(), sender.clone()),
+            Effect::Ask(question) => load::ask(question, sender.clone()),
             Effect::Rank(inputs) => load::rank(inputs, loader.clone(), sender.clone()),
             Effect::Mouse(on) => {
                 HAS_MOUSE.store(on, Ordering::SeqCst);

@@ -1,6 +1,7 @@
 //! Keys, one story after another: what is pressed, and what the screen says then.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+#[allow(dead_code, reason = "shared with other tests")]
 mod common;
 
 use common::{PLAIN, SMALL, Session, made_json};

@@ -70,6 +70,11 @@ fn diff() {
 }
 
 #[test]
+fn whatif() {
+    screens("whatif", "../whatif/resize.limit.pickle.xz", &["0", "Down"]);
+}
+
+#[test]
 fn help() {
     screens("help", "oom.pickle.xz", &["?"]);
 }

@@ -93,6 +93,7 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::Tab(Tab::Insights), "Insights", Some((PLAIN, Key::Num7))),
     (Command::Tab(Tab::Compare), "Compare", Some((PLAIN, Key::Num8))),
     (Command::Tab(Tab::Settings), "Settings and verdict", Some((PLAIN, Key::Num9))),
+    (Command::Tab(Tab::WhatIf), "What if: other allocator settings, simulated", Some((PLAIN, Key::Num0))),
     (Command::Color(ColorBy::Stack), "Color by stack", None),
     (Command::Color(ColorBy::Size), "Color by size", None),
     (Command::Color(ColorBy::Lifetime), "Color by lifetime", None),

@@ -57,6 +57,14 @@ pub enum Slot {
     Rank(Source),
     /// Rows on their way to a file.
     Save,
+    /// Whether and how the recording can be simulated under other settings.
+    Simulable,
+    /// What other settings would have done.
+    Simulated,
+    /// The simulated curve.
+    SimulatedCurve,
+    /// The simulated map of memory.
+    SimulatedMap,
     /// The same stretch on the other axis.
     Convert,
 }
@@ -69,7 +77,9 @@ impl Slot {
             Self::Coarse => 5,
             Self::Timeline | Self::Details => 4,
             Self::Curve | Self::Minimap | Self::Base | Self::Selected | Self::Hover | Self::Cursor => 3,
-            Self::Insights(_) | Self::Rank(_) | Self::Save => 0,
+            // A simulation takes longer than a picture may wait.
+            Self::SimulatedCurve | Self::SimulatedMap => 1,
+            Self::Insights(_) | Self::Rank(_) | Self::Save | Self::Simulable | Self::Simulated => 0,
             _ => 2,
         }
     }

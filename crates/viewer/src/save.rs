@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vramscope_analysis::Line;
-use vramscope_analysis::tables::{ALLOCATIONS, BLOCKS, DIFF, FINDINGS, LANES, SETTINGS, TOTALS, TREE};
+use vramscope_analysis::tables::{
+    ALLOCATIONS, BLOCKS, DIFF, FINDINGS, LANES, SETTINGS, TOTALS, TREE, TRIALS,
+};
+use vramscope_analysis::whatif::Row;
 use vramscope_engine::{
     AskAllocations, AskCsv, AskDiff, AskLifetimes, AskStacks, AskState, AskTree, CsvOf, DiffTreeNode,
     Insight, Label, LaneInfo, Source, TreeNode, paint,
@@ -137,6 +140,7 @@ impl App {
             Tab::Segments => ("segments.csv", lanes(self)),
             Tab::Insights => ("insights.csv", Some(insights(self))),
             Tab::Settings => ("settings.csv", settings(self)),
+            Tab::WhatIf => ("whatif.csv", trials(self)),
         };
         match text {
             Some(text) => self.save(name, text.as_bytes()),
@@ -250,6 +254,12 @@ fn lanes(app: &App) -> Option<String> {
     let (_, summary) = app.device()?;
     let row = |lane: &LaneInfo| [lane.addr.into(), lane.size.into(), lane.expandable.into()];
     Some(file(&LANES, summary.lanes.iter().map(row)))
+}
+
+fn trials(app: &App) -> Option<String> {
+    let (of, _) = app.device()?;
+    let rows = app.parts.whatif.rows(of);
+    (!rows.is_empty()).then(|| file(&TRIALS, rows.into_iter().map(Row::cells)))
 }
 
 fn settings(app: &App) -> Option<String> {

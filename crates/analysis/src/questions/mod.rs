@@ -18,3 +18,4 @@ pub mod shapes;
 pub(crate) mod spans;
 pub(crate) mod tree;
 pub(crate) mod weights;
+pub mod whatif;

@@ -247,8 +247,21 @@ pub const LANES: [Column; 3] = [
 /// Settings of the allocator.
 pub const SETTINGS: [Column; 2] = [text("setting", "Its name."), text("value", "Its value.")];
 
+/// Allocator settings that were simulated, and the recording.
+pub const TRIALS: [Column; 8] = [
+    text("settings", "As in `PYTORCH_CUDA_ALLOC_CONF`, `defaults`, or `recording`."),
+    bytes("reserved_peak", "Peak of reserved bytes."),
+    bytes("gap", "The largest gap between reserved and requested bytes."),
+    number("device_allocs", "Calls that took device memory."),
+    number("device_frees", "Calls that gave it back."),
+    number("retries", "Times that everything was released to serve a request.")
+        .or_null("it is the recording"),
+    text("result", "How it ends."),
+    text("confidence", "How far it depends on the device's addresses."),
+];
+
 /// All tables.
-pub const TABLES: [Table; 15] = [
+pub const TABLES: [Table; 16] = [
     Table { name: "allocations", about: "The life of every block", columns: &ALLOCATIONS },
     Table { name: "events", about: "The trace, with the counters after each event", columns: &EVENTS },
     Table { name: "stacks", about: "Frames of each stack, innermost first", columns: &STACKS },
@@ -264,6 +277,11 @@ pub const TABLES: [Table; 15] = [
     Table { name: "findings", about: "What looks wrong", columns: &FINDINGS },
     Table { name: "lanes", about: "Lanes of the segment timeline", columns: &LANES },
     Table { name: "settings", about: "Settings of the allocator", columns: &SETTINGS },
+    Table {
+        name: "trials",
+        about: "The recording under other allocator settings, simulated",
+        columns: &TRIALS,
+    },
 ];
 
 /// A row that is serialized as an object: names and values.

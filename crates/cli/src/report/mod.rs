@@ -2,6 +2,7 @@
 
 mod public;
 mod redact;
+mod trials;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -61,6 +62,8 @@ struct Part {
     data: Vec<u8>,
     /// The timeline of each device, and what it shows.
     pictures: Vec<(Vec<u8>, String)>,
+    /// What other settings would have done on each device.
+    trials: String,
     summary: summary::File,
 }
 
@@ -86,9 +89,10 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
                 let caption = format!("{} · {which} bytes over {events}, peak {peak}", shown.device);
                 Some((paint::poster(&session, of, PICTURE)?, caption))
             };
-            let pictures = sources.into_iter().filter_map(picture).collect();
+            let pictures = sources.iter().copied().filter_map(picture).collect();
+            let trials = sources.iter().map(|&of| trials::table(&session, of)).collect();
             let summary = summary::File::new(opened, filter)?;
-            Ok(Part { name, bytes, rank, role, data, pictures, summary })
+            Ok(Part { name, bytes, rank, role, data, pictures, trials, summary })
         })?;
     output::write_to(&args.file, &args.paths, out, |out| {
         let data = body(&read.values, &site)?;
@@ -112,7 +116,7 @@ fn body(parts: &[Part], site: &Site) -> anyhow::Result<String> {
                  <figcaption>{caption}</figcaption></figure>\n"
             );
         }
-        body += &format!("<pre>{}</pre>\n", html(&String::from_utf8_lossy(&text)));
+        body += &format!("<pre>{}</pre>\n{}", html(&String::from_utf8_lossy(&text)), part.trials);
     }
     body += "</main>\n";
     let module = BASE64_STANDARD.encode(&site.module);

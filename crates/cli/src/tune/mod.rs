@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use vramscope_analysis::whatif::settings_line;
 use vramscope_simulate::Answer;
 
 use crate::args::OutputArgs;
@@ -61,7 +62,7 @@ struct Report {
 impl Report {
     fn new(question: &Question, found: &Found) -> Self {
         let best = |best: &search::Best| Best {
-            line: line(&best.answer),
+            line: settings_line(&best.answer.settings),
             smallest_limit: best.smallest_limit,
             candidate: Candidate::new(&best.answer),
         };
@@ -110,13 +111,5 @@ impl Candidate {
             device_allocs: answer.device_allocs.into(),
             retries: answer.retries.into(),
         }
-    }
-}
-
-/// The line to paste into a shell.
-fn line(answer: &Answer) -> String {
-    match answer.settings.to_string() {
-        settings if settings.is_empty() => "unset PYTORCH_CUDA_ALLOC_CONF".into(),
-        settings => format!("export PYTORCH_CUDA_ALLOC_CONF={settings}"),
     }
 }

@@ -2,28 +2,33 @@
 
 use std::io::Write;
 
+use vramscope_analysis::whatif::{Remark, range, settings_line, settings_name};
 use vramscope_simulate::Answer;
 
-use super::line;
 use super::search::{Best, Found};
 use crate::style::{self, Role};
 use crate::text;
 use crate::whatif::Question;
-use crate::whatif::print::{heading, name, result};
+use crate::whatif::print::{heading, role};
 
 pub(super) fn print(question: &Question, found: &Found, out: &mut dyn Write) -> std::io::Result<()> {
     heading(question, out)?;
     let simulations = text::plural(found.simulations, "simulation");
     writeln!(out, "  {simulations}; ranges are over several orders of device addresses\n")?;
     let rows: Vec<&Answer> = std::iter::once(&found.baseline).chain(&found.finalists).collect();
-    let width = rows.iter().map(|answer| name(answer).chars().count()).max().unwrap_or(0).clamp(9, 60);
+    let width = rows
+        .iter()
+        .map(|answer| settings_name(&answer.settings).chars().count())
+        .max()
+        .unwrap_or(0)
+        .clamp(9, 60);
     let titles = format!(
         "  {:width$}  {:>23}  {:>14}  {:>9}  result",
         "settings", "peak reserved", "device allocs", "retries"
     );
     writeln!(out, "{}", style::paint(Role::Dim, &titles))?;
     for (at, answer) in rows.iter().enumerate() {
-        let (role, mut words) = result(question, answer);
+        let Remark { tone, text: mut words } = question.words().result(answer);
         if answer.out_of_memory > 0 && answer.out_of_memory < answer.orders {
             words = format!("out of memory with {} of {} orders", answer.out_of_memory, answer.orders);
         }
@@ -33,11 +38,11 @@ pub(super) fn print(question: &Question, found: &Found, out: &mut dyn Write) -> 
         writeln!(
             out,
             "  {:width$}  {:>23}  {:>14}  {:>9}  {}",
-            text::fit(&name(answer), width),
+            text::fit(&settings_name(&answer.settings), width),
             range(answer.reserved_peak, text::size),
             range(answer.device_allocs, text::count),
             range(answer.retries, text::count),
-            style::paint(role, &words)
+            style::paint(role(tone), &words)
         )?;
     }
     writeln!(out)?;
@@ -82,11 +87,5 @@ fn best(words: &str, best: Option<&Best>, found: &Found, out: &mut dyn Write) ->
         text::count(calls_before),
         text::count(calls)
     )?;
-    writeln!(out, "    {}", style::paint(Role::Fine, &line(answer)))
-}
-
-fn range(range: (u64, u64), show: impl Fn(u64) -> String) -> String {
-    let (low, high) = range;
-    let (low, high) = (show(low), show(high));
-    if low == high { low } else { format!("{low} – {high}") }
+    writeln!(out, "    {}", style::paint(Role::Fine, &settings_line(&answer.settings)))
 }

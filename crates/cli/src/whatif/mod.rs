@@ -13,11 +13,13 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use vramscope_analysis::query::parse_device;
+use vramscope_analysis::whatif::{Limit, WhatIf};
 use vramscope_format::parse_bytes as size;
 use vramscope_simulate::{Settings, Simulator, Study};
 use vramscope_snapshot::DeviceId;
 
 use crate::args::{FilterArgs, OutputArgs};
+use crate::style::units;
 use crate::subject::{Subject, one_device, open_path};
 use batch::{Run, Watched};
 use changes::ChangeArgs;
@@ -63,24 +65,14 @@ pub(crate) struct SubjectArgs {
     #[arg(long, value_name = "D", value_parser = parse_device, allow_negative_numbers = true)]
     device: Option<DeviceId>,
     /// Bytes that the process may reserve, e.g. 80GiB (set_per_process_memory_fraction); none for no limit
-    #[arg(long, value_name = "SIZE", value_parser = limit)]
-    limit: Option<LimitArg>,
+    #[arg(long, value_name = "SIZE", value_parser = str::parse::<Limit>)]
+    limit: Option<Limit>,
     /// The limit that the recording was made under, if it is known
     #[arg(long, value_name = "SIZE", value_parser = size)]
     recorded_limit: Option<u64>,
     /// Memory of the device that the process can get
     #[arg(long, value_name = "SIZE", value_parser = size)]
     device_memory: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum LimitArg {
-    None,
-    Bytes(u64),
-}
-
-fn limit(text: &str) -> Result<LimitArg, String> {
-    if text == "none" { Ok(LimitArg::None) } else { size(text).map(LimitArg::Bytes) }
 }
 
 /// A moment as how many events have happened.
@@ -118,11 +110,7 @@ impl SubjectArgs {
         let mut study = Study::new(subject.snapshot(), subject.replay().device(), self.recorded_limit)
             .with_context(path)?;
         study.recorded.device = self.device_memory;
-        let limit = match self.limit {
-            None => study.recorded.limit,
-            Some(LimitArg::None) => None,
-            Some(LimitArg::Bytes(bytes)) => Some(bytes),
-        };
+        let limit = self.limit.unwrap_or_default().of(&study);
         Ok(Question { subject, study, limit, device_memory: self.device_memory })
     }
 }
@@ -132,6 +120,16 @@ impl Question {
     pub(crate) fn settings(&self, text: &str) -> anyhow::Result<Settings> {
         let base = Settings { limit: self.limit, device: self.device_memory, ..Settings::default() };
         Ok(base.with(text)?)
+    }
+
+    /// The words for what is simulated.
+    pub(crate) fn words(&self) -> WhatIf<'_> {
+        WhatIf {
+            snapshot: self.subject.snapshot(),
+            replay: self.subject.replay(),
+            study: &self.study,
+            units: units(),
+        }
     }
 
     /// The recorded settings, under the limit of this question.

@@ -116,7 +116,7 @@ struct Call {
 
 impl SelfCheck {
     fn new(agreement: &Agreement) -> Self {
-        let call = |(action, bytes)| Call { action: action_name(action), bytes };
+        let call = |(action, bytes): (Action, u64)| Call { action: action.name(), bytes };
         let Agreement { recorded, simulated, equal, ref first_difference } = *agreement;
         Self {
             exact: agreement.is_exact(),
@@ -129,16 +129,6 @@ impl SelfCheck {
                 simulated: difference.simulated.map(call),
             }),
         }
-    }
-}
-
-/// As PyTorch writes it in a trace.
-pub(super) fn action_name(action: Action) -> &'static str {
-    match action {
-        Action::Alloc => "segment_alloc",
-        Action::Free => "segment_free",
-        Action::Map => "segment_map",
-        Action::Unmap => "segment_unmap",
     }
 }
 

@@ -70,8 +70,9 @@ pub(crate) struct Allocator<'a> {
     release_order: Vec<u16>,
     /// Searches of each pool (small and large apart), which is how garbage collection measures age.
     searches: Vec<u32>,
-    /// Blocks that wait for another stream, and what their allocations asked for.
-    pending: Vec<(BlockId, u64)>,
+    /// Blocks that wait for another stream, with what was asked for and by which allocation: when one no longer waits,
+    /// its number may be that of another block.
+    pending: Vec<(BlockId, u64, usize)>,
     addresses: Addresses<'a>,
 }
 
@@ -119,22 +120,21 @@ impl<'a> Allocator<'a> {
     }
 
     /// The program lets a block go. `requested` is what its allocation asked for.
-    pub(crate) fn release(&mut self, id: BlockId, requested: u64) {
+    pub(crate) fn release(&mut self, id: BlockId, requested: u64, allocation: usize) {
         let block = self.blocks.get_mut(id);
         if block.state == State::Allocated {
             block.state = State::Pending;
             let size = block.size;
             self.counters.allocated -= size;
-            self.pending.push((id, requested));
+            self.pending.push((id, requested, allocation));
         }
     }
 
-    /// No stream uses the block any more.
-    pub(crate) fn complete(&mut self, id: BlockId, requested: u64) {
-        self.release(id, requested);
+    /// No stream uses the block of an allocation any more.
+    pub(crate) fn complete(&mut self, allocation: usize) {
         // Nearly always the newest. None if the allocator has waited for all streams since.
-        if let Some(at) = self.pending.iter().rposition(|&(pending, _)| pending == id) {
-            self.pending.swap_remove(at);
+        if let Some(at) = self.pending.iter().rposition(|&(_, _, pending)| pending == allocation) {
+            let (id, requested, _) = self.pending.swap_remove(at);
             self.free_block(id, requested);
         }
     }

@@ -6,7 +6,7 @@ use super::{Action, Allocator};
 impl Allocator<'_> {
     /// Waits for all streams, then gives back every unused segment of the default pool: large ones first.
     pub(crate) fn empty_cache(&mut self) {
-        for (id, requested) in std::mem::take(&mut self.pending) {
+        for (id, requested, _) in std::mem::take(&mut self.pending) {
             self.free_block(id, requested);
         }
         let mut ids = Vec::new();

@@ -4,6 +4,7 @@
 //! PyTorch 2.12 ([`pools`]), and whether memory was given back to the device because the program called
 //! `empty_cache()` or because the allocator needed room ([`Releases`]).
 
+mod foreign;
 mod pools;
 mod releases;
 
@@ -33,6 +34,9 @@ pub enum ExtractError {
     /// The source does not know addresses (a profile).
     #[error("the file is a profile, not a memory snapshot: it does not say which request got which memory")]
     NoAddresses,
+    /// Another allocator serves this memory.
+    #[error("{0} not managed by PyTorch's CUDA caching allocator, whose rules are simulated")]
+    OtherAllocator(&'static str),
     /// The settings in the file cannot be simulated.
     #[error("the recorded settings cannot be simulated: {0}")]
     Settings(#[from] SettingsError),
@@ -50,6 +54,9 @@ pub fn requests(snapshot: &Snapshot, device: DeviceId, limit: Option<u64>) -> Re
     }
     if events.is_empty() {
         return Err(ExtractError::NoTrace);
+    }
+    if let Some(whose) = foreign::allocator(snapshot, device) {
+        return Err(ExtractError::OtherAllocator(whose));
     }
     if events.len() >= Step::MAX_ALLOCATIONS {
         return Err(ExtractError::TooLong);
@@ -242,6 +249,10 @@ impl Extraction<'_> {
             self.before.push((event.addr, allocation, completed));
             Open { allocation, stack: event.stack, released: false }
         });
+        if completed && !open.released && known.is_some() {
+            // Its request is missing: it is made now.
+            self.push(Kind::Release, open.allocation, row as u32 + 1);
+        }
         if !completed {
             // A free that has a stack of its own: then releases have one, too.
             self.releases.has_own_stacks |= open.stack != event.stack;
@@ -352,6 +363,7 @@ impl Extraction<'_> {
 
     fn finish(mut self, device: DeviceId) -> Requests {
         self.blocks_from_before(device);
+        let own_rules = foreign::OwnRules::of(self.snapshot, device, &self.settings);
         let Self { mut requests, mut before, events, releases, settings, pools, .. } = self;
         before.sort_unstable();
         let mut steps = Vec::with_capacity(before.len() + requests.steps.len());
@@ -371,6 +383,8 @@ impl Extraction<'_> {
         requests.steps = steps;
         requests.facts.notice(events, &settings);
         requests.facts.pool_released = pools.released;
+        requests.facts.custom_pool = own_rules.custom;
+        requests.facts.unsplit_pool = own_rules.unsplit;
         requests.facts.limit = releases.limit();
         requests.facts.delayed_frees = delayed(&requests.steps);
         requests

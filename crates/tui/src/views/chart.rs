@@ -123,7 +123,15 @@ pub(crate) struct Shared<'a> {
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme, shared: Shared<'_>) {
     let parts = layout(area, pane.shape);
     draw_status(buffer, parts.status, pane, theme);
-    draw_chart(buffer, parts.chart, area.x, pane, theme, shared);
+    let shared = Shared { top: shared.top.max(highest_simulated(pane)), ..shared };
+    draw_chart(
+        buffer,
+        parts.chart,
+        area.x,
+        pane,
+        theme,
+        (shared, pane.timeline.counter, pane.timeline.floor),
+    );
     draw_axis(buffer, parts.axis, pane, theme);
     draw_lanes(buffer, parts.lanes, pane, theme);
     draw_notes(buffer, parts.notes, pane, shared.run, theme);
@@ -169,15 +177,74 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
         x = put(buffer, area, x, area.y, " · ", dim);
         x = put(buffer, area, x, area.y, &part, dim);
     }
+    if let (Some(_), Some(entry)) = (pane.simulated(), pane.whatif.selected()) {
+        let words = format!("━ simulated with {}", entry.under.name());
+        put_right(buffer, area, x + 2, area.y, &words, theme.style(Role::Warm));
+        return;
+    }
     let peak = replay.peak(counter);
     let words = format!("peak {} at {}", bytes(peak.bytes), subject.moment_name(peak.at));
     put_right(buffer, area, x + 2, area.y, &words, dim);
 }
 
-fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &Theme, shared: Shared<'_>) {
+/// The recorded reserved bytes, and over them those of the selected settings.
+pub(crate) fn draw_reserved(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
+    let chart = Rect { x: area.x + LABELS.min(area.width), width: area.width.saturating_sub(LABELS), ..area };
+    let columns = pane.timeline.columns().iter().map(|column| column.max.reserved);
+    let top = columns.max().unwrap_or(1).max(highest_simulated(pane)).max(1);
+    let shared = Shared { top, is_active: false, run: None };
+    draw_chart(buffer, chart, area.x, pane, theme, (shared, Counter::Reserved, 0));
+}
+
+/// The most that is simulated in what is shown.
+fn highest_simulated(pane: &Pane) -> i64 {
+    let most = pane.simulated().unwrap_or_default().iter().flatten().max();
+    most.map_or(0, |&most| i64::try_from(most).unwrap_or(i64::MAX))
+}
+
+/// The simulated curve as a line, where the cells have room for one.
+fn draw_simulated(buffer: &mut Buffer, area: Rect, pane: &Pane, height: impl Fn(i64) -> f64, theme: &Theme) {
+    let style = theme.style(Role::Warm);
+    let level = |bytes: u64| {
+        let row = height(i64::try_from(bytes).unwrap_or(i64::MAX)).ceil() as i64 - 1;
+        u16::try_from(row.max(0)).ok().filter(|&row| row < area.height).map(|row| area.bottom() - 1 - row)
+    };
+    let levels: Vec<Option<u16>> =
+        pane.simulated().unwrap_or_default().iter().map(|&bytes| bytes.and_then(level)).collect();
+    let mut before: Option<u16> = None;
+    for (x, &y) in (area.x..area.right()).zip(&levels) {
+        if let Some(y) = y {
+            // A step is one line: up and down at once would be two.
+            let (top, bottom) = before.map_or((y, y), |before| (before.min(y), before.max(y)));
+            for row in top..=bottom {
+                let symbol = match before {
+                    Some(before) if before != y && row != y && row != before => "┃",
+                    Some(before) if before > y && row == y => "┏",
+                    Some(before) if before > y => "┛",
+                    Some(before) if before < y && row == y => "┗",
+                    Some(before) if before < y => "┓",
+                    _ => "━",
+                };
+                if let Some(cell) = buffer.cell_mut((x, row)) {
+                    cell.set_symbol(symbol).set_style(style);
+                }
+            }
+        }
+        before = y;
+    }
+}
+
+fn draw_chart(
+    buffer: &mut Buffer,
+    area: Rect,
+    left: u16,
+    pane: &Pane,
+    theme: &Theme,
+    (shared, counter, floor): (Shared<'_>, Counter, i64),
+) {
     let (timeline, subject) = (&pane.timeline, pane.subject());
     let rows = f64::from(area.height);
-    let (floor, top) = (timeline.floor, shared.top.max(timeline.floor + 1));
+    let top = shared.top.max(floor + 1);
     let height = |bytes: i64| (bytes.saturating_sub(floor)) as f64 / (top - floor) as f64 * rows;
     draw_levels(buffer, area, left, floor, top, theme);
     let cursor = timeline.cursor_column(area.width.into());
@@ -186,7 +253,7 @@ fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &T
     let cursor_style = theme.style(Role::Cursor);
     for (number, column) in timeline.columns().iter().enumerate().take(area.width.into()) {
         let x = area.x + number as u16;
-        let (least, most) = (height(column.min[timeline.counter]), height(column.max[timeline.counter]));
+        let (least, most) = (height(column.min[counter]), height(column.max[counter]));
         let reserved = height(column.max.reserved);
         let is_cursor = cursor == Some(number);
         for row in 0..area.height {
@@ -200,8 +267,7 @@ fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &T
             }
             let Some(cell) = buffer.cell_mut((x, y)) else { continue };
             if high == 0 {
-                let holds =
-                    reserved > base && reserved <= base + 1.0 && timeline.counter != Counter::Reserved;
+                let holds = reserved > base && reserved <= base + 1.0 && counter != Counter::Reserved;
                 if holds {
                     cell.set_symbol("─").set_style(theme.style(Role::Dim));
                 } else if is_cursor && shared.is_active {
@@ -228,6 +294,7 @@ fn draw_chart(buffer: &mut Buffer, area: Rect, left: u16, pane: &Pane, theme: &T
         }
     }
     draw_capacity(buffer, area, subject, height, theme);
+    draw_simulated(buffer, area, pane, height, theme);
 }
 
 /// Round numbers along the bytes.

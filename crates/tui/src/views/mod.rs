@@ -13,6 +13,7 @@ pub(crate) mod ranks;
 pub(crate) mod segments;
 pub(crate) mod timeline;
 pub(crate) mod tree;
+pub(crate) mod whatif;
 
 pub(crate) use chart::{Shape, layout as timeline_layout};
 

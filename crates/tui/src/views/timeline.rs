@@ -3,6 +3,8 @@
 use vramscope_analysis::query::Pattern;
 use vramscope_analysis::{Counter, Counters, Moment, is_internal_phase};
 
+use vramscope_engine::Stretch;
+
 use crate::branches::Towards;
 use crate::document::{MarkKind, Subject};
 use crate::keys::Action;
@@ -111,6 +113,17 @@ impl Timeline {
         };
         self.columns = (0..columns).map(column).collect();
         self.made_for = Some(key);
+    }
+
+    /// What is shown, as the engine takes it.
+    pub(crate) fn stretch(&self, subject: Subject<'_>, columns: usize) -> Stretch {
+        let (first, _) = self.bounds(subject);
+        let axis = match self.axis {
+            Axis::Events => vramscope_engine::Axis::Events,
+            Axis::Time => vramscope_engine::Axis::Time,
+        };
+        let x = ((self.from - first) as f64, (self.to - first + 1) as f64);
+        Stretch { axis, x, width: columns as u32 }
     }
 
     pub(crate) fn columns(&self) -> &[Column] {

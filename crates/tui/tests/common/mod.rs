@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use vramscope_tui::{App, Colors, Effect, Ground, Loader, News, Theme, draw};
+use vramscope_tui::{App, Colors, Effect, Ground, Loader, News, Question, Theme, draw};
 
 pub(crate) const PLAIN: Theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: false };
 
@@ -74,6 +74,8 @@ pub(crate) struct Session {
     /// What was asked of the terminal, apart from reading files.
     pub(crate) effects: Vec<Effect>,
     loader: Loader,
+    /// Requests that no thread has taken up yet, while they are held back.
+    pub(crate) held: Option<Vec<Question>>,
 }
 
 impl Session {
@@ -95,7 +97,7 @@ impl Session {
     ) -> Self {
         let (inputs, _) = vramscope_files::find(paths);
         let app = App::new(inputs, compare, theme, true);
-        let mut session = Self { app, size, effects: Vec::new(), loader };
+        let mut session = Self { app, size, effects: Vec::new(), loader, held: None };
         session.app.resize(size.0, size.1);
         session.perform();
         session
@@ -125,9 +127,25 @@ impl Session {
                         self.app.receive(News::Ranked(row, figures));
                     }
                 }
+                Effect::Ask(question) => match &mut self.held {
+                    Some(held) => held.push(question),
+                    None => {
+                        let answer = question.answer();
+                        self.app.receive(News::Answered(question, answer));
+                    }
+                },
                 other => self.effects.push(other),
             }
             effects.extend(self.app.effects());
+        }
+    }
+
+    /// Lets the threads answer what was held back.
+    pub(crate) fn answer_held(&mut self) {
+        for question in self.held.take().unwrap_or_default() {
+            let answer = question.answer();
+            self.app.receive(News::Answered(question, answer));
+            self.perform();
         }
     }
 

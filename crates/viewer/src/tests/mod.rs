@@ -8,6 +8,7 @@ mod profiles;
 mod screenshots;
 mod soft;
 mod views;
+mod whatif;
 
 use std::io::Read;
 use std::path::PathBuf;

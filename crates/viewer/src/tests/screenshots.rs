@@ -20,6 +20,7 @@ fn screenshots_of_every_view() {
         "insights",
         "compare",
         "settings",
+        "whatif",
         "light",
         "ranks",
         "beside",
@@ -54,12 +55,17 @@ fn screenshots_of_every_view() {
         Tab::Insights,
         Tab::Compare,
         Tab::Settings,
+        Tab::WhatIf,
     ];
     for (tab, name) in tabs.into_iter().zip(&names[1..]) {
         harness.state_mut().settings.tab = tab;
         // A table wants the room.
         harness.state_mut().settings.details = tab != Tab::Tables;
         settle(&mut harness);
+        if tab == Tab::WhatIf {
+            // One order of addresses comes with each frame.
+            harness.run_steps(60);
+        }
         save(&mut harness, name);
     }
     key(&mut harness, Key::F);

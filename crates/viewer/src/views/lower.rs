@@ -4,9 +4,11 @@ use egui::{Align2, CursorIcon, Id, Rect, Sense, Ui, UiBuilder, pos2, vec2};
 
 use crate::app::App;
 use crate::theme;
-use crate::views::{Tab, compare, flame, insights, lifetimes, segments, settings, state, tables, tree};
+use crate::views::{
+    Tab, compare, flame, insights, lifetimes, segments, settings, state, tables, tree, whatif,
+};
 
-const TABS: [(Tab, &str); 9] = [
+const TABS: [(Tab, &str); 10] = [
     (Tab::Segments, "Segments"),
     (Tab::State, "State"),
     (Tab::Flame, "Flame"),
@@ -16,6 +18,7 @@ const TABS: [(Tab, &str); 9] = [
     (Tab::Insights, "Insights"),
     (Tab::Compare, "Compare"),
     (Tab::Settings, "Settings"),
+    (Tab::WhatIf, "What if"),
 ];
 
 /// Height of the row of tabs.
@@ -106,6 +109,7 @@ fn body(app: &mut App, ui: &mut Ui, body: Rect, pane: Pane) {
         Tab::Tables => tables::show(app, &mut ui),
         Tab::Insights => insights::show(app, &mut ui),
         Tab::Compare => compare::show(app, &mut ui, body),
+        Tab::WhatIf => whatif::show(app, &mut ui, body),
         Tab::Settings => settings::show(app, &mut ui),
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn draw(
     painter: &Painter,
     app: &App,
     summary: &Summary,
-    curve: Option<&Curve>,
+    (curve, simulated): (Option<&Curve>, Option<(String, Vec<Pos2>)>),
     plot: Rect,
     palette: &Palette,
 ) {
@@ -25,6 +25,9 @@ pub(crate) fn draw(
     failures(&mut tags, app, summary);
     if let Some(curve) = curve.filter(|_| summary.has.reserved) {
         held_line(&mut tags, app, curve);
+    }
+    if let Some((name, points)) = simulated {
+        simulated_line(&mut tags, &name, &points);
     }
     capacity_line(&mut tags, app);
     peak(&mut tags, app, summary);
@@ -92,6 +95,16 @@ fn held_line(tags: &mut Tags<'_>, app: &App, curve: &Curve) {
             if above { (last.y - 4.0, Align2::RIGHT_BOTTOM) } else { (last.y + 4.0, Align2::RIGHT_TOP) };
         tags.put(pos2(right, y), align, &text, color);
     }
+}
+
+/// What other settings would have held, up to where their simulation ended.
+fn simulated_line(tags: &mut Tags<'_>, name: &str, points: &[Pos2]) {
+    let (plot, color) = (tags.plot, tags.palette.select);
+    tags.painter.extend(egui::Shape::dashed_line(points, Stroke::new(1.5, color), 5.0, 3.0));
+    let Some(first) = points.iter().find(|point| plot.x_range().contains(point.x)) else { return };
+    let y = first.y.clamp(plot.top(), plot.bottom() - 20.0) + 4.0;
+    let text = format!("simulated: {name}");
+    tags.put(pos2(first.x.max(plot.left()) + 6.0, y), Align2::LEFT_TOP, &text, color);
 }
 
 /// What the device has.

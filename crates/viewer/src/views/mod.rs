@@ -26,6 +26,7 @@ pub(crate) mod timeline;
 mod tooltip;
 mod top;
 mod tree;
+mod whatif;
 
 use egui::{CentralPanel, Frame, Margin, Panel, Rect, Ui};
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,7 @@ pub(crate) enum Tab {
     Insights,
     Compare,
     Settings,
+    WhatIf,
 }
 
 /// What views keep between frames.
@@ -70,6 +72,7 @@ pub(crate) struct Parts {
     pub(crate) tree: tree::CallTree,
     pub(crate) lifetimes: lifetimes::Lifetimes,
     pub(crate) segments: segments::Segments,
+    pub(crate) whatif: whatif::WhatIf,
     pub(crate) help: bool,
     /// What is typed into the palette of commands, while it is open.
     pub(crate) palette: Option<String>,

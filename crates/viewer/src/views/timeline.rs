@@ -86,7 +86,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
 
     let tile = pictures(app, ui, of, &summary, plot, &inside);
     let curve = curve(app, of, plot, ui.pixels_per_point());
-    marks::draw(&inside, app, &summary, curve.as_deref(), plot, &palette);
+    let simulated = simulated(app, of, plot, ui.pixels_per_point());
+    marks::draw(&inside, app, &summary, (curve.as_deref(), simulated), plot, &palette);
     if let Some(tile) = &tile {
         let view = app.camera.view;
         app.parts.timeline.labels.draw(
@@ -228,14 +229,29 @@ fn curve(app: &mut App, of: Source, plot: Rect, scale: f32) -> Option<Arc<Curve>
     (answer.request.of == of).then_some(answer.value)
 }
 
+/// What the selected settings would have reserved: their name, and the line.
+fn simulated(app: &mut App, of: Source, plot: Rect, scale: f32) -> Option<(String, Vec<Pos2>)> {
+    let view = app.camera.view;
+    let stretch = Stretch { axis: view.axis, x: view.x, width: (plot.width() * scale).round() as u32 };
+    let (name, stretch, levels) = super::whatif::curve(app, of, stretch)?;
+    let levels = levels.iter().map(|level| level.map(|bytes| bytes as f64));
+    (stretch.axis == view.axis).then(|| (name, stairs(&view, plot, stretch, levels)))
+}
+
 /// Steps of a counter, as a line.
 pub(crate) fn steps(view: &View, plot: Rect, curve: &Curve, value: impl Fn(&Counters) -> i64) -> Vec<Pos2> {
+    let levels = curve.most.iter().map(|numbers| numbers.as_ref().map(|numbers| value(numbers) as f64));
+    stairs(view, plot, curve.stretch, levels)
+}
+
+/// A level in each column, as a line.
+fn stairs(view: &View, plot: Rect, stretch: Stretch, levels: impl Iterator<Item = Option<f64>>) -> Vec<Pos2> {
     let mut points: Vec<Pos2> = Vec::new();
-    let wide = (curve.stretch.x.1 - curve.stretch.x.0) / f64::from(curve.stretch.width.max(1));
-    for (column, numbers) in curve.most.iter().enumerate() {
-        let Some(numbers) = numbers else { continue };
-        let x = curve.stretch.x.0 + column as f64 * wide;
-        let y = view.screen_y(plot, value(numbers) as f64);
+    let wide = (stretch.x.1 - stretch.x.0) / f64::from(stretch.width.max(1));
+    for (column, level) in levels.enumerate() {
+        let Some(level) = level else { continue };
+        let x = stretch.x.0 + column as f64 * wide;
+        let y = view.screen_y(plot, level);
         let (left, right) = (view.screen_x(plot, x), view.screen_x(plot, x + wide));
         match points.last_mut() {
             Some(last) if last.y == y => last.x = right,
