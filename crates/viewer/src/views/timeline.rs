@@ -233,7 +233,7 @@ fn curve(app: &mut App, of: Source, plot: Rect, scale: f32) -> Option<Arc<Curve>
 fn simulated(app: &mut App, of: Source, plot: Rect, scale: f32) -> Option<(String, Vec<Pos2>)> {
     let view = app.camera.view;
     let stretch = Stretch { axis: view.axis, x: view.x, width: (plot.width() * scale).round() as u32 };
-    let (name, stretch, levels) = super::whatif::curve(app, of, stretch)?;
+    let super::whatif::Levels { name, stretch, levels } = super::whatif::curve(app, of, stretch)?;
     let levels = levels.iter().map(|level| level.map(|bytes| bytes as f64));
     (stretch.axis == view.axis).then(|| (name, stairs(&view, plot, stretch, levels)))
 }

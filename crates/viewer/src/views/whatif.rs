@@ -2,6 +2,7 @@
 //! The curve of the selected setting lies over the timeline.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, pos2, vec2};
 use vramscope_analysis::whatif::{Limit, Remark, Row, Tone, Under};
@@ -70,12 +71,15 @@ fn is_open(app: &App) -> bool {
     settings.lower_open && (settings.tab == Tab::WhatIf || settings.side == Some(Tab::WhatIf))
 }
 
-/// Reserved bytes under the selected settings over a stretch, with their name, while the view is in sight.
-pub(crate) fn curve(
-    app: &mut App,
-    of: Source,
-    stretch: Stretch,
-) -> Option<(String, Stretch, std::sync::Arc<Vec<Option<u64>>>)> {
+/// Reserved bytes under some settings: what these are called, and the highest level of each column.
+pub(crate) struct Levels {
+    pub(crate) name: String,
+    pub(crate) stretch: Stretch,
+    pub(crate) levels: Arc<Vec<Option<u64>>>,
+}
+
+/// Reserved bytes under the selected settings over a stretch, while the view is in sight.
+pub(crate) fn curve(app: &mut App, of: Source, stretch: Stretch) -> Option<Levels> {
     if !is_open(app) {
         return None;
     }
@@ -84,7 +88,7 @@ pub(crate) fn curve(
     let ask = AskSimulatedCurve { of, under: under.clone(), stretch };
     let answer = app.requests.want(Slot::SimulatedCurve, ask)?;
     let is_same = (answer.request.of, &answer.request.under) == (of, &under);
-    is_same.then_some((name, answer.request.stretch, answer.value))
+    is_same.then_some(Levels { name, stretch: answer.request.stretch, levels: answer.value })
 }
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
