@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Callable, List
 
 
@@ -16,16 +17,21 @@ def install(model: Any) -> Callable[[], None]:
     if mark is None:
         return lambda: None
     handles: List[Any] = []
-    stack: List[str] = []
+    running = threading.local()  # As the metadata itself: one per thread.
+
+    def paths() -> List[str]:
+        stack: List[str] = running.__dict__.setdefault("stack", [])
+        return stack
 
     def enter(path: str) -> Callable[..., None]:
         def hook(*_: Any) -> None:
-            stack.append(path)
+            paths().append(path)
             mark(path)
 
         return hook
 
     def leave(*_: Any) -> None:
+        stack = paths()
         if stack:
             stack.pop()
         mark(stack[-1] if stack else "")
