@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, List
+from typing import Any, Callable
 
 
 def install(model: Any) -> Callable[[], None]:
@@ -16,11 +16,11 @@ def install(model: Any) -> Callable[[], None]:
     mark = getattr(torch.cuda.memory, "_set_memory_metadata", None)
     if mark is None:
         return lambda: None
-    handles: List[Any] = []
+    handles: list[Any] = []
     running = threading.local()  # As the metadata itself: one per thread.
 
-    def paths() -> List[str]:
-        stack: List[str] = running.__dict__.setdefault("stack", [])
+    def paths() -> list[str]:
+        stack: list[str] = running.__dict__.setdefault("stack", [])
         return stack
 
     def enter(path: str) -> Callable[..., None]:

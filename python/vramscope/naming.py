@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Callable, Optional, Tuple
+from typing import Callable
 
 #: What launchers tell each process: torchrun and accelerate, then Slurm, Open MPI, MPICH.
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -12,7 +12,7 @@ _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 SIDECAR = ".vramscope.json"
 
 
-def rank() -> Optional[int]:
+def rank() -> int | None:
     """The global rank of this process; ``None`` if nobody says so."""
     for name in _RANKS:
         value = os.environ.get(name, "")
@@ -21,7 +21,7 @@ def rank() -> Optional[int]:
     return None
 
 
-def stem(*, rank: Optional[int], step: Optional[int], pid: int, time_ms: int, oom: bool) -> str:
+def stem(*, rank: int | None, step: int | None, pid: int, time_ms: int, oom: bool) -> str:
     """The name of a snapshot without its ending.
 
     >>> stem(rank=3, step=10, pid=991, time_ms=1790000000123, oom=False)
@@ -39,7 +39,7 @@ def stem(*, rank: Optional[int], step: Optional[int], pid: int, time_ms: int, oo
     return "_".join([*words, f"pid{pid}", f"time{time_ms}"])
 
 
-def free_paths(folder: str, *, step: Optional[int], oom: bool, rank: Optional[int]) -> Tuple[str, str]:
+def free_paths(folder: str, *, step: int | None, oom: bool, rank: int | None) -> tuple[str, str]:
     """Paths for a snapshot and its sidecar that do not exist yet."""
     time_ms = time.time_ns() // 1_000_000
     while True:

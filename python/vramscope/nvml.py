@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 #: More processes on one device are cut off.
 _MOST = 256
@@ -35,7 +35,7 @@ def _load() -> Any:
     return _library or None
 
 
-def driver_version() -> Optional[str]:
+def driver_version() -> str | None:
     """The version of the driver, such as ``570.86.15``."""
     library = _load()
     text = ctypes.create_string_buffer(96)
@@ -44,7 +44,7 @@ def driver_version() -> Optional[str]:
     return text.value.decode("ascii", "replace")
 
 
-def processes(uuid: str) -> Optional[List[Dict[str, int]]]:
+def processes(uuid: str) -> list[dict[str, int]] | None:
     """Process ids and bytes on a device, this process included; ``None`` if the driver does not tell.
 
     In a container the ids are those of the host, or the list lacks the processes of others.

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import Any, Dict, List, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 #: In a checkout: the program to use instead of the one that the wheel installs.
 VARIABLE = "VRAMSCOPE_BIN"
@@ -18,7 +19,7 @@ class VramscopeError(RuntimeError):
     """The program is missing, or refused. The message is what it printed."""
 
 
-class Answer(Dict[str, Any]):
+class Answer(dict[str, Any]):
     """A JSON object whose fields are attributes too.
 
     >>> answer = Answer(peak=Answer(bytes=512))
@@ -32,7 +33,7 @@ class Answer(Dict[str, Any]):
         except KeyError:
             raise AttributeError(f"no field {name!r}; there are {', '.join(self)}") from None
 
-    def __dir__(self) -> List[str]:
+    def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self]
 
 
@@ -56,13 +57,13 @@ def find() -> str:
     return found
 
 
-def arguments(options: Mapping[str, Any]) -> List[str]:
+def arguments(options: Mapping[str, Any]) -> list[str]:
     """Keyword arguments as options of the program.
 
     >>> arguments({"min_size": "1MiB", "oom": True, "peak": False, "device": None})
     ['--min-size', '1MiB', '--oom']
     """
-    words: List[str] = []
+    words: list[str] = []
     for name, value in options.items():
         flag = "--" + name.strip("_").replace("_", "-")
         if value is True:
@@ -78,7 +79,7 @@ def arguments(options: Mapping[str, Any]) -> List[str]:
 def run(words: Sequence[str], *, accept: Sequence[int] = (0,)) -> bytes:
     """What the program prints on standard output; an error if its exit status is not one of ``accept``."""
     try:
-        done = subprocess.run([find(), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run([find(), *words], capture_output=True, check=False)
     except OSError as error:
         raise VramscopeError(f"cannot start the vramscope program: {error}") from error
     if done.returncode not in accept:

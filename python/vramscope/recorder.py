@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable
 
 from . import modules as module_paths
 from . import naming, roles, sidecar
@@ -34,7 +34,7 @@ MAX_STEP_DUMPS = 10
 _OOM_PAUSE = 10
 
 
-def _each(value: Any) -> List[Any]:
+def _each(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
@@ -50,7 +50,7 @@ class Recorder:
 
     def __init__(
         self,
-        folder: "str | os.PathLike[str]" = "vramscope",
+        folder: str | os.PathLike[str] = "vramscope",
         *,
         model: Any = None,
         optimizer: Any = None,
@@ -58,38 +58,39 @@ class Recorder:
         context: str = "all",
         max_entries: int = MAX_ENTRIES,
         annotations: bool = True,
-        every: Optional[int] = None,
+        every: int | None = None,
         max_oom_dumps: int = MAX_OOM_DUMPS,
         max_step_dumps: int = MAX_STEP_DUMPS,
         on_exit: bool = True,
         on_signal: bool = True,
         modules: bool = False,
         source: bool = False,
-        project: Optional[str] = None,
+        project: str | None = None,
         hostname: bool = False,
     ) -> None:
         self.folder = os.fspath(folder)
         self.every = every
         #: The snapshots written so far and not replaced by newer ones.
-        self.written: List[str] = []
+        self.written: list[str] = []
         #: How often memory ran out.
         self.oom_count = 0
         self.active = False
-        self._how: Dict[str, Any] = {"stacks": stacks, "context": context, "max_entries": max_entries}
+        self._how: dict[str, Any] = {"stacks": stacks, "context": context, "max_entries": max_entries}
         self._annotations, self._modules, self._hostname = annotations, modules, hostname
         self._source = (project or os.getcwd()) if source else None
         self._max_oom, self._max_step = max(1, max_oom_dumps), max(1, max_step_dumps)
         self._on_exit, self._on_signal = on_exit, on_signal
-        self._models: List["weakref.ref[Any]"] = []
-        self._optimizers: List["weakref.ref[Any]"] = []
-        self._undo: List[Callable[[], None]] = []
-        self._steps: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
-        self._step: Optional[int] = None
+        self._models: list[weakref.ref[Any]] = []
+        self._optimizers: list[weakref.ref[Any]] = []
+        self._undo: list[Callable[[], None]] = []
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._step: int | None = None
         self._counts_itself = False
-        self._pid: Optional[int] = None  # The process whose allocator is recorded.
-        self._started_us: Optional[int] = None
-        self._lock, self._owner = threading.Lock(), None  # type: threading.Lock, Optional[int]
-        self._by_reason: Dict[str, List[str]] = {}
+        self._pid: int | None = None  # The process whose allocator is recorded.
+        self._started_us: int | None = None
+        self._lock = threading.Lock()
+        self._owner: int | None = None  # The thread that is writing.
+        self._by_reason: dict[str, list[str]] = {}
         self._last_oom = (0.0, 0.0)  # When the last dump ended, and how long it took.
         self.watch(model, optimizer)
 
@@ -98,11 +99,11 @@ class Recorder:
         for one in _each(model):
             self._models.append(weakref.ref(one))
             if self._modules:
-                _safely(lambda: self._undo.append(module_paths.install(one)), "marking modules")  # noqa: B023
+                _safely(lambda: self._undo.append(module_paths.install(one)), "marking modules")
         for one in _each(optimizer):
             self._optimizers.append(weakref.ref(one))
 
-    def start(self) -> "Recorder":
+    def start(self) -> Recorder:
         """Begins when CUDA is initialized, or at once if it is already. It does not initialize CUDA itself."""
         _safely(self._start, "starting to record")
         return self
@@ -156,7 +157,7 @@ class Recorder:
 
         self._undo.append(restore)
 
-    def stop(self, *, dump: bool = True) -> Optional[str]:
+    def stop(self, *, dump: bool = True) -> str | None:
         """Writes a last snapshot (unless ``dump=False``) and ends recording. Returns its path."""
         global _active
         if not self.active:
@@ -173,7 +174,7 @@ class Recorder:
             self._pid = None
         return path
 
-    def step(self, number: Optional[int] = None) -> None:
+    def step(self, number: int | None = None) -> None:
         """Tells that a training step is complete. Without calls, steps of the optimizer are counted."""
         self._counts_itself = True
         if number is None:
@@ -193,9 +194,10 @@ class Recorder:
         self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
         self._advance(max(self._steps.values()))
 
-    def dump(self, reason: str = "call") -> Optional[str]:
+    def dump(self, reason: str = "call") -> str | None:
         """Writes a snapshot and its sidecar now. Returns the path; ``None`` if it failed or nothing is recorded."""
-        return _safely(lambda: self._dump(reason, None), "writing a snapshot")
+        path: str | None = _safely(lambda: self._dump(reason, None), "writing a snapshot")
+        return path
 
     def _out_of_memory(self, device: int, requested: int, limit: int, free: int) -> None:
         self.oom_count += 1
@@ -209,7 +211,7 @@ class Recorder:
         now = time.monotonic()
         self._last_oom = (now, now - began)
 
-    def _dump(self, reason: str, oom: Optional[Dict[str, Any]]) -> Optional[str]:
+    def _dump(self, reason: str, oom: dict[str, Any] | None) -> str | None:
         if not self.active or self._pid != os.getpid():
             return None
         if self._owner == threading.get_ident():
@@ -221,13 +223,13 @@ class Recorder:
             finally:
                 self._owner = None
 
-    def _write(self, reason: str, oom: Optional[Dict[str, Any]]) -> str:
+    def _write(self, reason: str, oom: dict[str, Any] | None) -> str:
         import torch
 
         os.makedirs(self.folder, exist_ok=True)
         rank = sidecar.rank(torch)
         path, beside = naming.free_paths(self.folder, step=self._step, oom=oom is not None, rank=rank)
-        sources: Optional[Dict[str, Dict[str, str]]] = None
+        sources: dict[str, dict[str, str]] | None = None
 
         def fill(part: str) -> None:
             nonlocal sources
@@ -242,7 +244,7 @@ class Recorder:
         self._keep(reason, path)
         return path
 
-    def _facts(self, torch: Any, path: str, reason: str, oom: Any, sources: Any) -> Dict[str, Any]:
+    def _facts(self, torch: Any, path: str, reason: str, oom: Any, sources: Any) -> dict[str, Any]:
         recording = {
             **self._how,
             "annotations": self._annotations,
@@ -261,7 +263,7 @@ class Recorder:
             hostname=self._hostname,
         )
 
-    def _roles(self) -> Dict[str, Any]:
+    def _roles(self) -> dict[str, Any]:
         models = [model for model in (ref() for ref in self._models) if model is not None]
         optimizers = [optimizer for optimizer in (ref() for ref in self._optimizers) if optimizer is not None]
         given = bool(models or optimizers)
@@ -280,9 +282,9 @@ class Recorder:
         old = of_kind.pop(1 if reason == "oom" and most > 1 else 0)
         self.written.remove(old)
         for name in (old, old[: -len(".pickle")] + naming.SIDECAR):
-            _safely(lambda: os.unlink(name), "removing an old snapshot")  # noqa: B023
+            _safely(lambda: os.unlink(name), "removing an old snapshot")
 
-    def __enter__(self) -> "Recorder":
+    def __enter__(self) -> Recorder:
         return self.start()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -292,10 +294,10 @@ class Recorder:
         return bool(self._by_reason.get("oom"))
 
 
-_active: Optional[Recorder] = None
-_observed: Optional[int] = None  # The process that has the observer; torch cannot detach one.
+_active: Recorder | None = None
+_observed: int | None = None  # The process that has the observer; torch cannot detach one.
 _counting = False
-_exit_pid: Optional[int] = None
+_exit_pid: int | None = None
 
 
 def _safely(action: Callable[[], Any], what: str) -> Any:
@@ -306,7 +308,7 @@ def _safely(action: Callable[[], Any], what: str) -> Any:
         return None
 
 
-def _with_sources(torch: Any, path: str, project: str) -> Dict[str, Dict[str, str]]:
+def _with_sources(torch: Any, path: str, project: str) -> dict[str, dict[str, str]]:
     """Writes a snapshot as ``_dump_snapshot`` does, and collects source lines from it."""
     import pickle
 
@@ -365,7 +367,7 @@ def _at_exit() -> None:
 
 def _is_out_of_memory(error: Any) -> bool:
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(error, torch.OutOfMemoryError)
+    return torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)
 
 
 def _last() -> None:
@@ -376,7 +378,7 @@ def _last() -> None:
         recorder.stop(dump=not (recorder._has_oom() and died))
 
 
-def record(folder: "str | os.PathLike[str]" = "vramscope", **options: Any) -> Recorder:
+def record(folder: str | os.PathLike[str] = "vramscope", **options: Any) -> Recorder:
     """A context manager that records what happens inside, and writes a snapshot at its end.
 
     ::
@@ -389,27 +391,27 @@ def record(folder: "str | os.PathLike[str]" = "vramscope", **options: Any) -> Re
     return Recorder(folder, **options)
 
 
-def start(folder: "str | os.PathLike[str]" = "vramscope", **options: Any) -> Recorder:
+def start(folder: str | os.PathLike[str] = "vramscope", **options: Any) -> Recorder:
     """Starts to record until :func:`stop`, or until the process ends. Takes the options of :class:`Recorder`."""
     return Recorder(folder, **options).start()
 
 
-def stop() -> Optional[str]:
+def stop() -> str | None:
     """Writes a last snapshot and ends recording. Does nothing if nothing is recorded."""
     return _active.stop() if _active is not None else None
 
 
-def step(number: Optional[int] = None) -> None:
+def step(number: int | None = None) -> None:
     """Tells the recording that a training step is complete. Does nothing if nothing is recorded."""
     if _active is not None:
         _active.step(number)
 
 
-def dump() -> Optional[str]:
+def dump() -> str | None:
     """Writes a snapshot now. Does nothing if nothing is recorded."""
     return _active.dump() if _active is not None else None
 
 
-def current() -> Optional[Recorder]:
+def current() -> Recorder | None:
     """The recording that is active in this process."""
     return _active

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 #: Nested containers in optimizer state that are followed; Shampoo has three levels.
 _DEEPEST = 6
 
 
-def _tensors(value: Any, name: str, depth: int = 0) -> Iterator[Tuple[str, Any]]:
+def _tensors(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The tensors inside dictionaries and lists."""
     if hasattr(value, "untyped_storage"):
         yield name, value
@@ -21,7 +22,7 @@ def _tensors(value: Any, name: str, depth: int = 0) -> Iterator[Tuple[str, Any]]
             yield from _tensors(item, f"{name}.{index}", depth + 1)
 
 
-def _of_models(models: Iterable[Any]) -> Iterator[Tuple[str, str, Any]]:
+def _of_models(models: Iterable[Any]) -> Iterator[tuple[str, str, Any]]:
     models = list(models)
     for model in models:
         for name, parameter in model.named_parameters():
@@ -35,7 +36,7 @@ def _of_models(models: Iterable[Any]) -> Iterator[Tuple[str, str, Any]]:
                 yield "gradient", name, parameter.grad
 
 
-def _of_optimizers(optimizers: Iterable[Any], names: Dict[int, str]) -> Iterator[Tuple[str, str, Any]]:
+def _of_optimizers(optimizers: Iterable[Any], names: dict[int, str]) -> Iterator[tuple[str, str, Any]]:
     for optimizer in optimizers:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         for index, parameter in enumerate(parameters):
@@ -50,14 +51,14 @@ def _of_optimizers(optimizers: Iterable[Any], names: Dict[int, str]) -> Iterator
                     yield "optimizer", f"{name}.{path}", tensor
 
 
-def collect(models: Iterable[Any], optimizers: Iterable[Any]) -> List[Dict[str, Any]]:
+def collect(models: Iterable[Any], optimizers: Iterable[Any]) -> list[dict[str, Any]]:
     """Each storage on a GPU once, with its role, name, address and bytes.
 
     Tensors that share a storage, such as tied weights or gradients in one bucket, make one entry; the first name counts.
     """
     models = list(models)
     names = {id(p): name for model in reversed(models) for name, p in model.named_parameters()}
-    found: Dict[Tuple[int, int], Dict[str, Any]] = {}
+    found: dict[tuple[int, int], dict[str, Any]] = {}
     for candidates in (_of_models(models), _of_optimizers(optimizers, names)):
         for role, name, tensor in candidates:
             tensor = getattr(tensor, "_local_tensor", tensor)  # The shard that a DTensor has here.
@@ -74,7 +75,7 @@ def collect(models: Iterable[Any], optimizers: Iterable[Any]) -> List[Dict[str, 
     return list(found.values())
 
 
-def discover() -> Tuple[List[Any], List[Any]]:
+def discover() -> tuple[list[Any], list[Any]]:
     """The models and optimizers that are alive in this process: modules that no other module contains, and optimizers.
 
     It walks all objects that the garbage collector tracks: about 0.1 s per million.
@@ -82,8 +83,8 @@ def discover() -> Tuple[List[Any], List[Any]]:
     import torch
 
     module, optimizer = torch.nn.Module, torch.optim.Optimizer
-    modules: List[Any] = []
-    optimizers: List[Any] = []
+    modules: list[Any] = []
+    optimizers: list[Any] = []
     for thing in gc.get_objects():
         kind = type(thing)  # isinstance() would ask lazy proxies, which may import things.
         if issubclass(kind, module):

@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import time
-from typing import Any, Callable, Dict, List, Optional, TypeVar
+from typing import Any, Callable, TypeVar
 
 from . import naming, nvml
 
@@ -19,14 +19,14 @@ SCHEMA = "vramscope/sidecar/1"
 T = TypeVar("T")
 
 
-def _try(fact: Callable[[], T]) -> Optional[T]:
+def _try(fact: Callable[[], T]) -> T | None:
     try:
         return fact()
     except Exception:
         return None
 
 
-def _settings() -> Optional[str]:
+def _settings() -> str | None:
     names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
     return next((os.environ[name] for name in names if name in os.environ), None)
 
@@ -36,7 +36,7 @@ def _has_context(torch: Any, device: int) -> bool:
     return bool(_try(lambda: torch._C._cuda_hasPrimaryContext(device)))
 
 
-def _device(torch: Any, device: int, oom: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+def _device(torch: Any, device: int, oom: dict[str, Any] | None) -> dict[str, Any]:
     cuda = torch.cuda
     properties = _try(lambda: cuda.get_device_properties(device))
     free = _try(lambda: cuda.mem_get_info(device)[0])
@@ -62,18 +62,18 @@ def _device(torch: Any, device: int, oom: Optional[Dict[str, Any]]) -> Dict[str,
     }
 
 
-def _host(torch: Any) -> Optional[Dict[str, int]]:
+def _host(torch: Any) -> dict[str, int] | None:
     """Pinned memory; PyTorch rounds each request up to a power of two."""
     stats = torch.cuda.host_memory_stats()
     return {name: value for name, value in stats.items() if isinstance(value, int)}
 
 
-def _nccl(torch: Any) -> List[Dict[str, Any]]:
+def _nccl(torch: Any) -> list[dict[str, Any]]:
     """What communicators hold, by process group: torch 2.12 with NCCL 2.29.7 tells."""
     groups = torch.distributed.distributed_c10d._world.pg_names
     found = []
     for group, name in list(groups.items()):
-        backend = _try(lambda: group._get_backend(torch.device("cuda")))  # noqa: B023
+        backend = _try(lambda: group._get_backend(torch.device("cuda")))
         stats = None
         for method in ("memory_stats", "get_memory_stats"):
             if stats is None and hasattr(backend, method):
@@ -87,7 +87,7 @@ def _distributed(torch: Any) -> bool:
     return bool(_try(lambda: torch.distributed.is_available() and torch.distributed.is_initialized()))
 
 
-def rank(torch: Any) -> Optional[int]:
+def rank(torch: Any) -> int | None:
     """The global rank: what the process group says, else the launcher."""
     if _distributed(torch):
         return _try(lambda: int(torch.distributed.get_rank()))
@@ -99,13 +99,13 @@ def collect(
     *,
     snapshot: str,
     reason: str,
-    step: Optional[int],
-    recording: Dict[str, Any],
-    oom: Optional[Dict[str, Any]] = None,
-    roles: Optional[Dict[str, Any]] = None,
-    sources: Optional[Dict[str, Dict[str, str]]] = None,
+    step: int | None,
+    recording: dict[str, Any],
+    oom: dict[str, Any] | None = None,
+    roles: dict[str, Any] | None = None,
+    sources: dict[str, dict[str, str]] | None = None,
     hostname: bool = False,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """All facts about this process at this moment."""
     world = _try(torch.distributed.get_world_size) if _distributed(torch) else os.environ.get("WORLD_SIZE")
     devices = range(_try(torch.cuda.device_count) or 0)
@@ -137,7 +137,7 @@ def collect(
     }
 
 
-def write(path: str, facts: Dict[str, Any]) -> None:
+def write(path: str, facts: dict[str, Any]) -> None:
     """Writes a sidecar; a reader sees all of it or nothing."""
 
     def fill(part: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, Set
+from collections.abc import Iterator
+from typing import Any
 
 #: Lines shown above and below a frame.
 _AROUND = 3
@@ -12,8 +13,8 @@ _AROUND = 3
 _OTHERS = ("site-packages", "dist-packages", "node_modules")
 
 
-def _frames(snapshot: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
-    seen: Set[int] = set()
+def _frames(snapshot: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    seen: set[int] = set()
     lists = (event.get("frames") or () for trace in snapshot.get("device_traces", ()) for event in trace)
     for frames in lists:
         for frame in frames:
@@ -23,15 +24,15 @@ def _frames(snapshot: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
                 yield frame
 
 
-def collect(snapshot: Dict[str, Any], project: str) -> Dict[str, Dict[str, str]]:
+def collect(snapshot: dict[str, Any], project: str) -> dict[str, dict[str, str]]:
     """For each file below ``project`` that is in a stack, its lines by number."""
     root = os.path.join(os.path.realpath(project), "")
-    wanted: Dict[str, Set[int]] = {}
+    wanted: dict[str, set[int]] = {}
     for frame in _frames(snapshot):
         path, line = frame.get("filename", ""), frame.get("line", 0)
         if path.endswith(".py") and line > 0:
             wanted.setdefault(path, set()).update(range(max(1, line - _AROUND), line + _AROUND + 1))
-    found: Dict[str, Dict[str, str]] = {}
+    found: dict[str, dict[str, str]] = {}
     for path, numbers in wanted.items():
         real = os.path.realpath(path)
         inside = real.startswith(root) and not any(part in _OTHERS for part in real[len(root) :].split(os.sep))
@@ -42,7 +43,7 @@ def collect(snapshot: Dict[str, Any], project: str) -> Dict[str, Dict[str, str]]
     return found
 
 
-def _read(path: str) -> List[str]:
+def _read(path: str) -> list[str]:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
