@@ -54,7 +54,7 @@ def _of_optimizers(optimizers: Iterable[Any], names: dict[int, str]) -> Iterator
 def collect(models: Iterable[Any], optimizers: Iterable[Any]) -> list[dict[str, Any]]:
     """Each storage on a GPU once, with its role, name, address and bytes.
 
-    Tensors that share a storage, such as tied weights or gradients in one bucket, make one entry; the first name counts.
+    Tensors that share a storage, such as tied weights or gradients in one bucket, make one entry with the first name.
     """
     models = list(models)
     names = {id(p): name for model in reversed(models) for name, p in model.named_parameters()}

@@ -1,7 +1,7 @@
 """What a snapshot does not say: capacity, memory outside PyTorch, versions, roles. Written beside it as JSON.
 
-docs/schema/sidecar.json describes the format. Each fact is collected on its own: one that this version of torch does not
-have, or that fails at an out of memory, is ``null`` and takes no other fact with it.
+docs/schema/sidecar.json describes the format. Each fact is collected on its own: one that this version of torch does
+not have, or that fails at an out of memory, is ``null`` and takes no other fact with it.
 """
 
 from __future__ import annotations
