@@ -25,7 +25,7 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture
-def recording() -> "type[Recordings]":
+def recording() -> type[Recordings]:
     return Recordings
 
 

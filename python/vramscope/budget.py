@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import naming
+from .program import Answer
 from .snapshot import Snapshot
 
 SCHEMA = "vramscope/baseline/1"
@@ -17,6 +18,9 @@ _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
     _UNITS[f"{_letter}b"] = 1000**_power
     _UNITS[f"{_letter}ib"] = _UNITS[_letter] = 1024**_power
+
+#: Where an allocation has no stack; autograd's threads have no Python frames.
+_NO_FRAME = Answer(file="", name="(no Python frame)", line=0)
 
 #: Lines that a message shows.
 _SHOWN = 8
@@ -84,7 +88,8 @@ class Usage:
                 continue
             top = snapshot.top(device=device.device, of="lines", by="live")
             for row in top.rows:
-                frame = top.frames[top.stacks[row.stack][0]]
+                stack = top.stacks[row.stack]
+                frame = top.frames[stack[0]] if stack else _NO_FRAME
                 # Without the line number: editing a file moves lines, and that is no growth.
                 new = {"file": frame.file, "name": frame.name, "line": frame.line, "bytes": 0}
                 functions.setdefault((frame.file, frame.name), new)["bytes"] += row.live

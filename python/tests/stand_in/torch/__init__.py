@@ -110,4 +110,4 @@ class Module:
 
 
 nn = types.SimpleNamespace(Module=Module)
-from . import optim  # noqa: E402
+from . import optim as optim  # noqa: E402
