@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import gc
 import glob
 import json
 import os
@@ -57,16 +58,21 @@ def has_program() -> bool:
     return True
 
 
+def facts(path: str) -> dict:
+    """The sidecar of a snapshot; the path of either."""
+    with open(path.replace(".pickle", ".vramscope.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
 def judge(path: str) -> str:
     """Empty if a snapshot shows its out of memory, with a sidecar; else what is wrong."""
     beside = path[: -len(".pickle")] + ".vramscope.json"
     if not os.path.exists(beside):
         return "no sidecar"
-    with open(beside, encoding="utf-8") as file:
-        facts = json.load(file)
-    if not facts["oom"] or facts["oom"]["requested"] <= 0:
+    said = facts(path)
+    if not said["oom"] or said["oom"]["requested"] <= 0:
         return "the sidecar has no out of memory"
-    device = facts["devices"][0]
+    device = said["devices"][0]
     if None in (device["capacity"], device["free"], device["outside"]):
         return f"the sidecar lacks {device}"
     if has_program():
@@ -79,8 +85,8 @@ def judge(path: str) -> str:
         with open(path, "rb") as file:
             trace = pickle.load(file)["device_traces"][0]
         requests, known = [event["size"] for event in trace if event["action"] == "oom"], "unpickled"
-    if facts["oom"]["requested"] not in requests:
-        return f"requested {facts['oom']['requested']}, the trace says {requests} ({known})"
+    if said["oom"]["requested"] not in requests:
+        return f"requested {said['oom']['requested']}, the trace says {requests} ({known})"
     return ""
 
 
@@ -192,6 +198,7 @@ def part_roles(out: str) -> None:
     import torch
     import vramscope
 
+    gc.collect()  # Models of other parts would be found, too.
     with tempfile.TemporaryDirectory() as folder:
         recorder = vramscope.start(folder)
         model = torch.nn.Sequential(
@@ -211,12 +218,11 @@ def part_roles(out: str) -> None:
         found = recorder.dump()
         recorder.stop(dump=False)
         for how, path in (("given", given), ("found", found)):
-            with open(path[:-7] + ".vramscope.json", encoding="utf-8") as file:
-                facts = json.load(file)
-            rows = facts["roles"]["storages"]
+            roles = facts(path)["roles"]
+            rows = roles["storages"]
             told = {(row["address"], row["bytes"], row["role"]) for row in rows}
             same = f"{len(told & truth)} of {len(truth)} equal, {sum(row['bytes'] for row in rows)} bytes"
-            tell("roles", f"{how}: equal to PyTorch's own", same, told == truth and facts["roles"]["from"] == how)
+            tell("roles", f"{how}: equal to PyTorch's own", same, told == truth and roles["from"] == how)
         with open(given, "rb") as file:
             segments = pickle.load(file)["segments"]
         blocks = {
@@ -226,9 +232,9 @@ def part_roles(out: str) -> None:
         tell("roles", "are blocks of the snapshot, same bytes", f"{inside} of {len(truth)}", inside == len(truth))
         shutil.copy(given, os.path.join(out, "roles.pickle"))
         shutil.copy(given[:-7] + ".vramscope.json", os.path.join(out, "roles.vramscope.json"))
-        roles = [[address, size, role, role] for address, size, role in sorted(truth)]
+        marked = [[address, size, role, role] for address, size, role in sorted(truth)]
         with open(os.path.join(out, "roles.roles.json"), "w", encoding="utf-8") as file:
-            json.dump({"marks": [{"label": "dump", "time_ns": now, "roles": roles}]}, file)
+            json.dump({"marks": [{"label": "dump", "time_ns": now, "roles": marked}]}, file)
 
 
 def part_run(out: str) -> None:
@@ -246,7 +252,13 @@ def part_run(out: str) -> None:
         tell("run", "a program without torch", done.stdout.strip(), done.stdout == "1\n")
 
 
-HOLD = "import torch, sys; x = torch.ones(3 << 30, dtype=torch.uint8, device='cuda'); torch.cuda.synchronize(); print('held', flush=True); sys.stdin.read()"
+HOLD = """
+import sys, torch
+x = torch.ones(3 << 30, dtype=torch.uint8, device="cuda")
+torch.cuda.synchronize()
+print("held", flush=True)
+sys.stdin.read()
+"""
 
 
 def part_outside(out: str) -> None:
@@ -266,12 +278,11 @@ def part_outside(out: str) -> None:
                 ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"], text=True
             )
             recorder.stop(dump=False)
-            with open(path[:-7] + ".vramscope.json", encoding="utf-8") as file:
-                facts = json.load(file)
+            said = facts(path)
             del kept
     finally:
         other.communicate()
-    device = facts["devices"][0]
+    device = said["devices"][0]
     expected = int(smi.split()[0]) * MIB - device["reserved"]
     difference = (device["outside"] - expected) / MIB
     tell(
@@ -281,8 +292,8 @@ def part_outside(out: str) -> None:
         abs(difference) <= 64,
     )
     tell("outside", "processes that the driver tells", device["processes"])
-    tell("outside", "versions", facts["versions"])
-    tell("outside", "pinned memory is told", len(facts["host_memory"] or {}), None)
+    tell("outside", "versions", said["versions"])
+    tell("outside", "pinned memory is told", len(said["host_memory"] or {}), None)
 
 
 def part_dumps(out: str) -> None:
@@ -304,7 +315,7 @@ def part_dumps(out: str) -> None:
             path = recorder.dump()
             took = time.perf_counter() - began
             del held
-        steps = sorted(json.load(open(f))["step"] for f in glob.glob(f"{folder}/*.vramscope.json") if "step" in f)
+        steps = sorted(facts(f)["step"] for f in glob.glob(f"{folder}/*.vramscope.json") if "step" in f)
         tell("dumps", "steps with a snapshot", steps, steps == [2, 4, 5, 5])
         tell(
             "dumps",
