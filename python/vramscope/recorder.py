@@ -199,14 +199,20 @@ class Recorder:
         path: str | None = _safely(lambda: self._dump(reason, None), "writing a snapshot")
         return path
 
-    def _out_of_memory(self, device: int, requested: int, limit: int, free: int) -> None:
+    def _out_of_memory(self, device: int, segment_bytes: int, limit: int, free: int) -> None:
         self.oom_count += 1
         ended, took = self._last_oom
         many = len(self._by_reason.get("oom", ())) >= self._max_oom
         if many and time.monotonic() - ended < took * _OOM_PAUSE:
             return
         began = time.monotonic()
-        oom = {"device": device, "requested": requested, "limit": limit, "free": free, "count": self.oom_count}
+        oom = {
+            "device": device,
+            "segment_bytes": segment_bytes,
+            "limit": limit,
+            "free": free,
+            "count": self.oom_count,
+        }
         _safely(lambda: self._dump("oom", oom), "writing a snapshot at out of memory")
         now = time.monotonic()
         self._last_oom = (now, now - began)
@@ -329,9 +335,9 @@ def _observe(torch: Any) -> None:
     if _observed == os.getpid():
         return
 
-    def observer(device: int, requested: int, limit: int, free: int) -> None:
+    def observer(device: int, segment_bytes: int, limit: int, free: int) -> None:
         if _active is not None:
-            _active._out_of_memory(device, requested, limit, free)
+            _active._out_of_memory(device, segment_bytes, limit, free)
 
     torch._C._cuda_attach_out_of_memory_observer(observer)
     _observed = os.getpid()

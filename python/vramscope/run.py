@@ -20,10 +20,10 @@ _LISTED = 12
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="vramscope run",
-        usage="vramscope run [OPTIONS] -- COMMAND [ARGUMENT...]",
+        prog="python -m vramscope run",
+        usage="python -m vramscope run [OPTIONS] -- COMMAND [ARGUMENT...]",
         description="Runs a program unchanged and records every process of it that uses a GPU.",
-        epilog="Example: vramscope run -o run/ -- torchrun --nproc-per-node=8 train.py",
+        epilog="Example: python -m vramscope run -o run/ -- torchrun --nproc-per-node=8 train.py",
     )
     parser.add_argument("-o", "--output", default="vramscope", metavar="DIR", help="folder for snapshots (%(default)s)")
     parser.add_argument("--every", type=int, metavar="N", help="also write a snapshot every N optimizer steps")
@@ -112,7 +112,7 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(words)
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
-        _parser().error("no command: vramscope run -- python train.py")
+        _parser().error("no command: python -m vramscope run -- python train.py")
     told = options(arguments)
     folder: str = told["folder"]
     try:

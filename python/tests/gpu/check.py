@@ -70,7 +70,7 @@ def judge(path: str) -> str:
     if not os.path.exists(beside):
         return "no sidecar"
     said = facts(path)
-    if not said["oom"] or said["oom"]["requested"] <= 0:
+    if not said["oom"] or said["oom"]["segment_bytes"] <= 0:
         return "the sidecar has no out of memory"
     device = said["devices"][0]
     if None in (device["capacity"], device["free"], device["outside"]):
@@ -85,8 +85,9 @@ def judge(path: str) -> str:
         with open(path, "rb") as file:
             trace = pickle.load(file)["device_traces"][0]
         requests, known = [event["size"] for event in trace if event["action"] == "oom"], "unpickled"
-    if said["oom"]["requested"] not in requests:
-        return f"requested {said['oom']['requested']}, the trace says {requests} ({known})"
+    needed = said["oom"]["segment_bytes"]
+    if not any(0 < request <= needed for request in requests):
+        return f"needed {needed}, the trace says {requests} ({known})"
     return ""
 
 
@@ -114,6 +115,11 @@ def part_oom(out: str) -> None:
             tell("oom", name, f"{fine} of {CASES[name]} usable, exit {status}", ok)
             for line in problems or ([] if ok else said.splitlines()[-4:]):
                 print(f"            {line}")
+            if name == "modules" and paths:
+                with open(paths[0], "rb") as file:
+                    trace = pickle.load(file)["device_traces"][0]
+                marked = sum(bool(event.get("user_metadata")) for event in trace)
+                tell("oom", "modules: events with a path", f"{marked} of {len(trace)} (torch 2.10)")
             if name in ("backward", "capture", "optimizer") and paths:
                 shutil.copy(paths[0], os.path.join(out, f"oom_{name}.pickle"))
                 shutil.copy(paths[0][:-7] + ".vramscope.json", os.path.join(out, f"oom_{name}.vramscope.json"))
