@@ -11,12 +11,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import budget
-from .recorder import Recorder
+# Every run of pytest in an environment with vramscope loads this file, and few have budgets.
+if TYPE_CHECKING:
+    from . import budget
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +39,8 @@ _key: pytest.StashKey[budget.Baseline] = pytest.StashKey()
 def _baseline(config: pytest.Config) -> budget.Baseline:
     """Read when the first test needs it: most runs have no budgets."""
     if _key not in config.stash:
+        from . import budget
+
         named = config.getoption("--vram-baseline") or config.getini("vram_baseline")
         try:
             config.stash[_key] = budget.Baseline(os.path.join(config.rootpath, named))
@@ -61,6 +64,8 @@ class Budget:
     def snapshot(self, path: str | os.PathLike[str]) -> budget.Usage:
         """Judges a snapshot file, such as one of a program that the test ran. Fails the test if it is too much."""
         __tracebackhide__ = True
+        from . import budget
+
         self.usage = usage = budget.Usage.of(path)
         stored = _baseline(self._config)
         if self._config.getoption("--vram-update"):
@@ -113,6 +118,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         item.add_report_section("call", "vram", "not measured: no GPU")
         yield
         return
+    from .recorder import Recorder
+
     with tempfile.TemporaryDirectory() as folder:
         recorder = Recorder(folder, on_exit=False, on_signal=False).start()
         outcome: Any = yield
