@@ -50,7 +50,7 @@ class Recorder:
 
     def __init__(
         self,
-        folder: str | os.PathLike[str] = "vramscope",
+        folder: str | os.PathLike[str] = "vramscope-out",
         *,
         model: Any = None,
         optimizer: Any = None,
@@ -384,7 +384,7 @@ def _last() -> None:
         recorder.stop(dump=not (recorder._has_oom() and died))
 
 
-def record(folder: str | os.PathLike[str] = "vramscope", **options: Any) -> Recorder:
+def record(folder: str | os.PathLike[str] = "vramscope-out", **options: Any) -> Recorder:
     """A context manager that records what happens inside, and writes a snapshot at its end.
 
     ::
@@ -397,7 +397,7 @@ def record(folder: str | os.PathLike[str] = "vramscope", **options: Any) -> Reco
     return Recorder(folder, **options)
 
 
-def start(folder: str | os.PathLike[str] = "vramscope", **options: Any) -> Recorder:
+def start(folder: str | os.PathLike[str] = "vramscope-out", **options: Any) -> Recorder:
     """Starts to record until :func:`stop`, or until the process ends. Takes the options of :class:`Recorder`."""
     return Recorder(folder, **options).start()
 

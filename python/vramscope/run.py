@@ -25,7 +25,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs a program unchanged and records every process of it that uses a GPU.",
         epilog="Example: python -m vramscope run -o run/ -- torchrun --nproc-per-node=8 train.py",
     )
-    parser.add_argument("-o", "--output", default="vramscope", metavar="DIR", help="folder for snapshots (%(default)s)")
+    parser.add_argument(
+        "-o", "--output", default="vramscope-out", metavar="DIR", help="folder for snapshots (%(default)s)"
+    )
     parser.add_argument("--every", type=int, metavar="N", help="also write a snapshot every N optimizer steps")
     parser.add_argument("--max-entries", type=int, metavar="N", help="events that the ring buffer holds (1000000)")
     parser.add_argument("--stacks", choices=["python", "all"], help="Python frames only (default), or C++ frames too")

@@ -21,7 +21,7 @@ from ..recorder import Recorder
 class VramscopeCallback(Callback):  # type: ignore[misc]
     """Records from its creation to the end of training."""
 
-    def __init__(self, folder: str = "vramscope", **options: Any) -> None:
+    def __init__(self, folder: str = "vramscope-out", **options: Any) -> None:
         self.recorder = Recorder(folder, **options).start()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:

@@ -18,7 +18,7 @@ from ..recorder import Recorder
 class VramscopeCallback(TrainerCallback):  # type: ignore[misc]
     """Records from its creation to the end of training. Create it before the model to record its weights, too."""
 
-    def __init__(self, folder: str = "vramscope", **options: Any) -> None:
+    def __init__(self, folder: str = "vramscope-out", **options: Any) -> None:
         self.recorder = Recorder(folder, **options).start()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
