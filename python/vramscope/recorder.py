@@ -336,8 +336,10 @@ def _observe(torch: Any) -> None:
         return
 
     def observer(device: int, segment_bytes: int, limit: int, free: int) -> None:
-        if _active is not None:
-            _active._out_of_memory(device, segment_bytes, limit, free)
+        recorder = _active
+        if recorder is not None:
+            # An error here would replace the one that the program may expect.
+            _safely(lambda: recorder._out_of_memory(device, segment_bytes, limit, free), "observing an out of memory")
 
     torch._C._cuda_attach_out_of_memory_observer(observer)
     _observed = os.getpid()

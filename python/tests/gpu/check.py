@@ -254,6 +254,12 @@ def part_run(out: str) -> None:
             first = next((line for line in done.stdout.splitlines() if line.startswith("First finding")), "none")
             tell("run", "prints the finding", "", first != "none")
             print(f"            {first}")
+        ranks = os.path.join(folder, "ranks")
+        launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29534"]
+        caught = [os.path.join(HERE, "cases.py"), "run_caught", "-"]
+        start(sys.executable, "-m", "vramscope", "run", "-o", ranks, "--", *launch, *caught)
+        found = sorted(facts(path)["rank"] for path in glob.glob(f"{ranks}/memory_oom_*.pickle"))
+        tell("run", "torchrun: ranks with a snapshot", found, found == [0, 1])
         done = start(sys.executable, "-m", "vramscope", "run", "-o", folder, "--", sys.executable, "-c", "print(1)")
         tell("run", "a program without torch", done.stdout.strip(), done.stdout == "1\n")
 
