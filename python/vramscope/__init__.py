@@ -9,10 +9,11 @@ Importing this package imports neither torch nor anything else that is slow: nam
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+# typing itself takes longer to import than all of this file.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .recorder import Recorder as Recorder
     from .recorder import current as current
     from .recorder import dump as dump
@@ -42,6 +43,8 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'vramscope' has no attribute {name!r}")
+    import importlib
+
     value = getattr(importlib.import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value
