@@ -1,0 +1,54 @@
+"""Record, read and test GPU memory of PyTorch programs.
+
+Importing this package imports neither torch nor anything else that is slow: names are loaded on first use.
+
+>>> import sys, vramscope
+>>> sorted(vramscope.__all__)
+['Recorder', 'Snapshot', 'current', 'dump', 'record', 'start', 'step', 'stop']
+"""
+
+from __future__ import annotations
+
+# typing itself takes longer to import than all of this file.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .recorder import Recorder as Recorder
+    from .recorder import current as current
+    from .recorder import dump as dump
+    from .recorder import record as record
+    from .recorder import start as start
+    from .recorder import step as step
+    from .recorder import stop as stop
+    from .snapshot import Snapshot as Snapshot
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Recorder": "recorder",
+    "Snapshot": "snapshot",
+    "current": "recorder",
+    "dump": "recorder",
+    "record": "recorder",
+    "start": "recorder",
+    "step": "recorder",
+    "stop": "recorder",
+}
+
+__all__ = ["Recorder", "Snapshot", "current", "dump", "record", "start", "step", "stop"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'vramscope' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
