@@ -4,8 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::Status;
 use vramscope_analysis::query::{NOTHING_RECORDED, QueryError};
+use vramscope_analysis::{Allocation, Moment, Status};
 use vramscope_snapshot::{Action, EventIdx, EventTable, StackId};
 
 use crate::args::DoctorArgs;
@@ -226,11 +226,18 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
 /// How much of what is live at the peak has a stack: what people want to know is where the bytes come from.
 fn at_peak(subject: &Subject, of_allocations: &str) -> Check {
     let (mut all, mut absent, mut empty) = (0_u64, 0_u64, 0_u64);
-    for weight in subject.live(&subject.replay().state(subject.kept_peak().at)) {
-        all = all.saturating_add(weight.bytes);
-        match weight.stack {
-            StackId::ABSENT => absent = absent.saturating_add(weight.bytes),
-            StackId::EMPTY => empty = empty.saturating_add(weight.bytes),
+    let replay = subject.replay();
+    let live = replay.state(subject.kept_peak().at).live;
+    for block in live.into_iter().map(|index| (index, replay.allocation(index))) {
+        if !subject.keeps(block.0, &block.1) {
+            continue;
+        }
+        let Allocation { stack, opened, requested, .. } = block.1;
+        all = all.saturating_add(requested);
+        match stack {
+            StackId::ABSENT => absent = absent.saturating_add(requested),
+            StackId::EMPTY if opened == Moment::START => absent = absent.saturating_add(requested),
+            StackId::EMPTY => empty = empty.saturating_add(requested),
             _ => {}
         }
     }

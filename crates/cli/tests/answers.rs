@@ -22,7 +22,8 @@ fn steps_say_what_the_next_one_needs() {
     let found = json(&["steps", &path]);
     let peaks: Vec<u64> =
         found["steps"].as_array().unwrap().iter().map(|step| step["peak"].as_u64().unwrap() / MIB).collect();
-    assert_eq!(peaks[..4], [543, 1036, 1959, 3805]);
+    let near = |(ours, theirs): (&u64, u64)| ours.abs_diff(theirs) <= 1;
+    assert!(peaks.iter().zip([543, 1036, 1959, 3805]).all(near), "{peaks:?}");
     assert_eq!(found["steps"][4]["is_complete"], false);
     assert_eq!(found["trend"]["next"].as_u64().unwrap() / MIB, 3805 + 2 * 1846);
     assert_eq!(
@@ -87,11 +88,15 @@ fn the_minimum_is_bounded_from_both_sides() {
 fn several_files_show_how_lines_grow() {
     let folder = tempfile::tempdir().unwrap();
     let run = |x: u64| {
-        let block = |row: u64, size: u64| {
+        let block = |action: &str, row: u64, size: u64| {
             let frames = serde_json::json!([{"filename": "model.py", "line": row, "name": "forward"}]);
-            serde_json::json!({"action": "alloc", "addr": row << 40, "size": size, "stream": 0, "time_us": row, "frames": frames})
+            serde_json::json!({"action": action, "addr": row << 40, "size": size, "stream": 0, "frames": frames})
         };
-        let events = [block(1, 1000), block(2, 10 * x), block(3, 20 * x * x)];
+        let sizes = [1000, 10 * x, 20 * x * x];
+        let mut events: Vec<Value> = (1..).zip(sizes).map(|(row, size)| block("alloc", row, size)).collect();
+        for action in ["free_requested", "free_completed"] {
+            events.extend((1..).zip(sizes).map(|(row, size)| block(action, row, size)));
+        }
         let text = serde_json::json!({"segments": [], "device_traces": [events]}).to_string();
         file(&folder, &format!("seq{x}.json"), text.as_bytes())
     };

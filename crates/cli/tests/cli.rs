@@ -83,17 +83,12 @@ fn text_is_for_people() {
     assert!(printed.contains("peak   3.99 GiB   3.99 GiB  3.99 GiB  4.17 GiB"), "{printed}");
     assert!(
         printed.contains(
-            "!! out of memory at event 11 822: requested 32.0 MiB; 135 GiB was free on the device, but a per-process limit"
+            "!! out of memory at event 11 822: modeling_llama.py:67 forward requested 32.0 MiB; 135 GiB was free on the device"
         ),
         "{printed}"
     );
     assert!(printed.contains("31.6%     15  modeling_llama.py:175 forward"), "what filled it: {printed}");
-    assert!(printed.contains("requested by modeling_llama.py:67 forward"), "who asked: {printed}");
-    assert!(
-        printed
-            .contains("185 MiB was free in holes; the largest request that fits is 20.0 MiB, 12.0 MiB short"),
-        "{printed}"
-    );
+    assert!(printed.contains("lack of memory: peaks double with each step"), "{printed}");
     assert!(printed.lines().all(|line| !line.ends_with(' ')), "no trailing spaces: {printed}");
 
     let output = vramscope(&["at", &recording("oom.pickle.xz"), "--oom", "--limit", "1"]);

@@ -127,7 +127,7 @@ fn no_device_is_hidden_by_one_with_a_longer_trace() {
     // The error is found, wherever it is.
     let output = vramscope(&["insights", &path, "--fail-on", "high"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    assert!(text(&output.stdout).contains("requested by train.py:7 step"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("train.py:7 step requested 8.00 MiB"), "{}", text(&output.stdout));
     let at = json(&["at", &path, "--oom"]);
     assert_eq!(
         (&at["device"], &at["requested"]),

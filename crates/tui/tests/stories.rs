@@ -205,7 +205,7 @@ fn moments_are_typed_as_for_the_command_line() {
         ("start", "0 B requested  start"),
         ("end", "600 B requested  event 8, the last"),
         ("peak", "10.3 KiB requested  event 3"),
-        ("peak:reserved", "0 B requested  event 0"),
+        ("peak:reserved", "1000 B requested  event 1"),
         ("0 7", "500 B requested  event 7"),
         ("+0.0025", "1.46 KiB requested  event 2"),
         ("@1002000", "1.46 KiB requested  event 2"),
