@@ -39,6 +39,8 @@ pub(super) struct Lives<'a> {
     /// Blocks before the first pass that outlive it, by stack.
     early: HashMap<StackId, u32>,
     first_pass: Moment,
+    /// Whether anything was made by an optimizer or a backward pass.
+    trains: bool,
 }
 
 impl<'a> Lives<'a> {
@@ -54,9 +56,11 @@ impl<'a> Lives<'a> {
             habits: HashMap::new(),
             early: HashMap::new(),
             first_pass,
+            trains: false,
         };
         let has_end = passes.list().last().is_none_or(|last| last.to < replay.end());
         for (_, allocation) in replay.allocations().iter() {
+            lives.trains |= matches!(stacks.role_of(&allocation), Role::Optimizer | Role::Backward);
             if allocation.opened == Moment::START {
                 continue;
             }
@@ -157,8 +161,12 @@ impl<'a> Lives<'a> {
 
     /// What the code of a KV cache makes.
     fn cached(&self, allocation: &Allocation, pass: Option<Pass>) -> Judgement {
+        let next = self.passes.next(Part::Backward, allocation.opened);
         match () {
             () if self.is_saved(allocation) => (ACTIVATIONS, KnownBy::Certain),
+            // A program that keeps the model's output keeps its keys and values beyond the backward pass.
+            () if next.is_some_and(|next| let_go(allocation) > next.from) => (ACTIVATIONS, KnownBy::Likely),
+            () if pass.is_none() && self.trains => (ACTIVATIONS, KnownBy::Likely),
             () if self.outlives(allocation, pass) => (CACHE, KnownBy::Certain),
             () if is_brief(allocation) => (TEMPORARY, KnownBy::Certain),
             () => (ACTIVATIONS, KnownBy::Likely),
