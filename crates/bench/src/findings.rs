@@ -39,9 +39,9 @@ pub(crate) fn run(args: &FindingsArgs) -> anyhow::Result<()> {
     }
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     if args.sentences {
-        sentences(&rows)
+        sentences(&rows);
     } else {
-        table(&rows)
+        table(&rows);
     }
     Ok(())
 }

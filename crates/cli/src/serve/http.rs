@@ -75,16 +75,16 @@ impl Reply {
 }
 
 /// Answers a request; the second argument says whether somebody still waits for the answer.
-type Answer = dyn Fn(&Asked, &dyn Fn() -> bool) -> Reply + Send + Sync;
+pub(super) type Answer = dyn Fn(&Asked, &dyn Fn() -> bool) -> Reply + Send + Sync;
 
 /// Answers everybody who connects, for ever.
-pub(super) fn serve(listener: &TcpListener, answer: Arc<Answer>) {
+pub(super) fn serve(listener: &TcpListener, answer: &Arc<Answer>) {
     let open = Arc::new(Connections::default());
     // Who could not connect is not here to be told.
     for stream in listener.incoming().flatten() {
         // Who is left out finds the connection closed.
         let Some(place) = Place::take(&open, &stream) else { continue };
-        let answer = Arc::clone(&answer);
+        let answer = Arc::clone(answer);
         // A thread each: a long answer or a slow line keeps nobody else waiting, and a fault ends that one only.
         let _ = thread::Builder::new().spawn(move || {
             let _ = handle_connection(stream, &place, &*answer);

@@ -133,10 +133,9 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
     let (cache, reader) = (args.cache.cache(), Arc::clone(&shared));
     thread::spawn(move || read(&inputs, cache.as_ref(), &reader));
     let auth = Auth { token, page: site.served(), module: site.module, shared };
-    http::serve(
-        &listener,
-        Arc::new(move |asked: &_, is_open: &dyn Fn() -> bool| auth.answer(asked, is_open)),
-    );
+    let answer: Arc<http::Answer> =
+        Arc::new(move |asked: &_, is_open: &dyn Fn() -> bool| auth.answer(asked, is_open));
+    http::serve(&listener, &answer);
     Ok(ExitCode::SUCCESS)
 }
 
