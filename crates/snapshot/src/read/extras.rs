@@ -1,6 +1,6 @@
 //! Keys that other recorders add: source files, shapes, and whatever this version does not know.
 
-use super::objects::Objects;
+use super::objects::{List, Objects};
 use super::rows::Tables;
 use super::value::Value;
 use crate::model::{DeviceId, LoggedShape, Source};
@@ -32,15 +32,13 @@ pub(super) fn sources(objects: &Objects, tables: &mut Tables, value: Value) -> V
 /// `[operator, shape, dtype]` in the order of time.
 pub(super) fn shapes(objects: &Objects, tables: &mut Tables, value: Value) -> Vec<LoggedShape> {
     let mut shapes = Vec::new();
-    let devices = objects.list(value).map(|list| list.values()).unwrap_or_default();
+    let devices = values(objects, value);
     for (device, logs) in (0..).zip(devices) {
         for pair in items(objects, *logs).chunks_exact(2) {
             let addr = text_of(tables, pair[0]).strip_prefix("0x");
             let Some(addr) = addr.and_then(|digits| u64::from_str_radix(digits, 16).ok()) else { continue };
-            for entry in objects.list(pair[1]).map(|list| list.values()).unwrap_or_default() {
-                let [operator, shape, dtype] =
-                    objects.list(*entry).map(|list| list.values()).unwrap_or_default()
-                else {
+            for entry in values(objects, pair[1]) {
+                let [operator, shape, dtype] = values(objects, *entry) else {
                     continue;
                 };
                 let shape = numbers(objects, tables, *shape);
@@ -98,7 +96,7 @@ fn write(objects: &Objects, tables: &Tables, value: Value, depth: usize, out: &m
         }
         Value::EmptyDict { .. } => out.push_str("{}"),
         Value::EmptyList { .. } => out.push_str("[]"),
-        Value::List(_) => list(objects.list(value).map(|list| list.values()).unwrap_or_default(), out),
+        Value::List(_) => list(values(objects, value), out),
         Value::Tuple(slot) => list(objects.tuples.get(slot as usize).map_or(&[], Vec::as_slice), out),
         Value::Dict(_) => {
             out.push('{');
@@ -137,6 +135,10 @@ fn items(objects: &Objects, value: Value) -> &[Value] {
     objects.dict(value).map(|dict| dict.items.as_slice()).unwrap_or_default()
 }
 
+fn values(objects: &Objects, value: Value) -> &[Value] {
+    objects.list(value).map(List::values).unwrap_or_default()
+}
+
 fn text_of(tables: &Tables, value: Value) -> &str {
     match value {
         Value::Str(text) => tables.strings.table.get(text),
@@ -156,7 +158,7 @@ fn numbers(objects: &Objects, tables: &Tables, value: Value) -> Vec<u64> {
             return [sides.0, sides.1].map(|side| u64::try_from(side).unwrap_or_default()).to_vec();
         }
         Value::Tuple(slot) => objects.tuples.get(slot as usize).map_or(&[][..], Vec::as_slice),
-        value => objects.list(value).map(|list| list.values()).unwrap_or_default(),
+        value => values(objects, value),
     };
     values.iter().map(number).collect::<Option<Vec<u64>>>().unwrap_or_default()
 }
