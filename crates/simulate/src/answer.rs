@@ -53,6 +53,9 @@ impl Study {
         if simulator.requests().facts().pool_released && !agreement.is_exact() {
             return Err(Refusal::PoolReleased.into());
         }
+        if let Some(refusal) = agreement.refusal() {
+            return Err(refusal.into());
+        }
         Ok(Self { simulator, recorded, agreement })
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use vramscope_format::size;
+use vramscope_format::{plural, size};
 use vramscope_snapshot::Pool;
 
 use crate::addresses::Order;
@@ -14,6 +14,12 @@ use crate::watch::Observer;
 
 /// Memory from before the recording may be this part of the peak. Where it lies is known, how it got there is not.
 const MAX_BASELINE: f64 = 0.5;
+
+/// The part of the calls that must be reproduced for an answer, where there are at least [`FEW_CALLS`].
+const LEAST_AGREEMENT: f64 = 0.5;
+
+/// Fewer calls say little about agreement.
+const FEW_CALLS: usize = 8;
 
 /// Why a recording cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +49,17 @@ pub enum Refusal {
          to it is not recorded. PyTorch 2.12 and later record it"
     )]
     PoolReleased,
+    /// The recorded settings lead to other calls than the recorded ones.
+    #[error(
+        "only {equal} of {calls} device calls of the recording are reproduced under its own settings: something that the \
+         file does not record decided them (a pool released before the snapshot, a custom allocator, changed settings)"
+    )]
+    NotReproduced {
+        /// Calls that are the same.
+        equal: usize,
+        /// All calls.
+        calls: usize,
+    },
     /// A pool has an allocator of its own.
     #[error(
         "{} has whole segments although new segments are expandable: it has a custom allocator, whose rules are not known",
@@ -107,6 +124,9 @@ pub struct Agreement {
     pub equal: usize,
     /// Where the first difference is.
     pub first_difference: Option<Difference>,
+    /// Frees of which the trace leaves open whether they had completed before a request, decided so that the recorded
+    /// calls come out.
+    pub decided: usize,
 }
 
 /// A request that the simulation served in another way.
@@ -126,6 +146,13 @@ impl Agreement {
         self.first_difference.is_none()
     }
 
+    /// Why the recording cannot be simulated, if its own settings explain too little of it.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let (equal, calls) = (self.equal, self.recorded.max(self.simulated));
+        let is_unlike = calls >= FEW_CALLS && self.fraction() < LEAST_AGREEMENT;
+        is_unlike.then_some(Refusal::NotReproduced { equal, calls })
+    }
+
     /// The part of the calls that is the same, from 0 to 1.
     pub fn fraction(&self) -> f64 {
         let all = self.recorded.max(self.simulated);
@@ -137,9 +164,20 @@ impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { recorded, simulated, equal, .. } = *self;
         if self.is_exact() {
-            write!(f, "all {recorded} device calls of the recording are reproduced, in order and to the byte")
+            write!(
+                f,
+                "all {recorded} device calls of the recording are reproduced, in order and to the byte"
+            )?;
         } else {
-            write!(f, "{equal} of {} device calls of the recording are reproduced", recorded.max(simulated))
+            write!(f, "{equal} of {} device calls of the recording are reproduced", recorded.max(simulated))?;
+        }
+        match self.decided {
+            0 => Ok(()),
+            decided => write!(
+                f,
+                "; the trace leaves open when {} completed: chosen so that they are",
+                plural(decided as u64, "free")
+            ),
         }
     }
 }
@@ -154,7 +192,7 @@ impl Simulator {
     pub fn checked(requests: Requests, recorded: &Settings) -> (Self, Agreement) {
         let mut simulator = Self::new(requests);
         let mut agreement = simulator.self_check(recorded);
-        let mut tries = 0;
+        let (mut tries, mut decided) = (0, 0);
         while let Some(at) = agreement.first_difference.as_ref().map(|difference| difference.moment) {
             let other = (1..).map_while(|count| {
                 tries += 1;
@@ -169,7 +207,9 @@ impl Simulator {
             };
             let Some(better) = { other }.find(|(_, agreement)| is_better(agreement)) else { break };
             (simulator, agreement) = better;
+            decided += 1;
         }
+        agreement.decided = decided;
         (simulator, agreement)
     }
 
@@ -210,7 +250,7 @@ struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     fn new(requests: &'a Requests) -> Self {
-        let agreement = Agreement { recorded: 0, simulated: 0, equal: 0, first_difference: None };
+        let agreement = Agreement { recorded: 0, simulated: 0, equal: 0, first_difference: None, decided: 0 };
         Self { calls: &requests.calls, prelude: requests.prelude, agreement }
     }
 }
@@ -241,5 +281,25 @@ impl Observer for Comparison<'_> {
             });
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_that_its_own_settings_do_not_explain_is_refused() {
+        let agreement = |recorded, equal| Agreement {
+            recorded,
+            simulated: recorded,
+            equal,
+            first_difference: None,
+            decided: 0,
+        };
+        // Three MemPools that were gone before the snapshot: their requests look like the default pool's.
+        assert_eq!(agreement(76, 28).refusal(), Some(Refusal::NotReproduced { equal: 28, calls: 76 }));
+        assert_eq!(agreement(76, 38).refusal(), None);
+        assert_eq!(agreement(7, 1).refusal(), None, "too few to tell");
     }
 }

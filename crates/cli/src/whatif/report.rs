@@ -117,7 +117,7 @@ struct Call {
 impl SelfCheck {
     fn new(agreement: &Agreement) -> Self {
         let call = |(action, bytes): (Action, u64)| Call { action: action.name(), bytes };
-        let Agreement { recorded, simulated, equal, ref first_difference } = *agreement;
+        let Agreement { recorded, simulated, equal, ref first_difference, decided: _ } = *agreement;
         Self {
             exact: agreement.is_exact(),
             recorded,

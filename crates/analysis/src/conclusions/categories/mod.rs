@@ -1,7 +1,7 @@
 //! What memory is for: parameters, gradients, optimizer state, activations, KV cache, temporaries.
 //!
 //! A snapshot does not say, but the run shows it: who allocates a block, in which pass, and which passes it outlives
-//! ([`lives`]); what blocks that are older than the recording must be ([`old`]). Every answer carries how it is known.
+//! (`lives`); what blocks that are older than the recording must be (`old`). Every answer carries how it is known.
 //! - *parameters*: made where a model is built, moved or loaded; and what stays through a run that began late.
 //! - *gradients*: made in a backward pass, and still there when it ends; and DDP's buckets.
 //! - *optimizer state*: made in an optimizer, and still there when its step ends.
