@@ -163,7 +163,12 @@ impl Tables {
                 Key::Frames => event.stack = self.stack(value),
                 Key::CppFrames => cpp_frames = value,
                 Key::CompileContext => meta.compile_context = text_of(value),
-                Key::UserMetadata => meta.user_metadata = self.text_or_json(objects, value),
+                Key::UserMetadata => {
+                    meta.user_metadata = match value {
+                        Value::Dict(_) | Value::List(_) | Value::Tuple(_) => self.as_json(objects, value),
+                        _ => text_of(value),
+                    }
+                }
                 Key::InternalMetadata => meta.internal_metadata = text_of(value),
                 Key::Category => meta.category = text_of(value),
                 Key::ForwardFrames => meta.forward = self.joined(objects, value),
@@ -410,12 +415,10 @@ impl Tables {
         stack
     }
 
-    /// A list of strings as one string. Lists that hold the same strings are joined once.
-    /// A text as it is; anything else as JSON. Newer versions of PyTorch take dictionaries as metadata.
-    fn text_or_json(&mut self, objects: &Objects, value: Value) -> StrId {
-        if !matches!(value, Value::Dict(_) | Value::List(_) | Value::Tuple(_)) {
-            return text_of(value);
-        }
+    /// Metadata that is no text, as JSON: newer versions of PyTorch take dictionaries.
+    #[cold]
+    #[inline(never)]
+    fn as_json(&mut self, objects: &Objects, value: Value) -> StrId {
         let text = extras::raw(objects, self, value);
         if !self.afford(text.len() as u64) {
             self.oddities.note(Oddity::Repeated);
@@ -424,6 +427,7 @@ impl Tables {
         self.strings.intern(text.as_bytes())
     }
 
+    /// A list of strings as one string. Lists that hold the same strings are joined once.
     fn joined(&mut self, objects: &Objects, value: Value) -> StrId {
         let Some(list) = objects.list(value) else { return StrId::EMPTY };
         if let [only] = list.values() {
