@@ -17,7 +17,14 @@ pub enum StudyError {
     Extract(#[from] ExtractError),
     /// The requests cannot be simulated.
     #[error("cannot be simulated: {0}")]
-    Refused(#[from] Refusal),
+    Refused(Refusal),
+}
+
+/// Not as its source: the sentence has the reason already.
+impl From<Refusal> for StudyError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 /// A recording that questions can be asked about.

@@ -39,10 +39,17 @@ pub enum ExtractError {
     OtherAllocator(&'static str),
     /// The settings in the file cannot be simulated.
     #[error("the recorded settings cannot be simulated: {0}")]
-    Settings(#[from] SettingsError),
+    Settings(SettingsError),
     /// More allocations than fit into the compact form.
     #[error("the recording has more than {} allocations", Step::MAX_ALLOCATIONS)]
     TooLong,
+}
+
+/// Not as its source: the sentence has the reason already.
+impl From<SettingsError> for ExtractError {
+    fn from(error: SettingsError) -> Self {
+        Self::Settings(error)
+    }
 }
 
 /// The requests of a device. `limit` is the limit of the recorded run, where it is known: it tells a retry from a
