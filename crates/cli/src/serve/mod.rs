@@ -121,6 +121,10 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
     for error in errors {
         shared.tell("", News::Failed { name: String::new(), message: error.to_string() });
     }
+    // Before anybody can ask: nothing being read would mean that all is there.
+    for input in &inputs {
+        shared.log().reading.insert(name(input), (0, size(input)));
+    }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
     let port = listener.local_addr()?.port();
@@ -139,15 +143,21 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
+/// What an input is called in news.
+fn name(input: &Input) -> String {
+    input.path.display().to_string()
+}
+
+/// The bytes to read; zero where nobody knows.
+fn size(input: &Input) -> u64 {
+    input.path.metadata().map_or(0, |metadata| metadata.len())
+}
+
 /// Opens the files one by one, the first first: what is on the screen soonest counts.
 fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared) {
-    let names: Vec<String> = inputs.iter().map(|input| input.path.display().to_string()).collect();
-    let total = |input: &Input| input.path.metadata().map_or(0, |metadata| metadata.len());
-    for (name, input) in names.iter().zip(inputs) {
-        shared.log().reading.insert(name.clone(), (0, total(input)));
-    }
-    for (name, input) in names.iter().zip(inputs) {
-        let progress = Reading { shared, name, done: AtomicU64::new(0), total: total(input) };
+    for input in inputs {
+        let name = &name(input);
+        let progress = Reading { shared, name, done: AtomicU64::new(0), total: size(input) };
         let news = match open(input, cache, &progress) {
             Ok(opened) => {
                 let mut session = shared.session.write().unwrap_or_else(PoisonError::into_inner);
