@@ -166,9 +166,19 @@ fn reading_can_be_cancelled() -> anyhow::Result<()> {
     let long = place.work.path().join("long.pickle");
     generate(&long, 2_000_000)?;
     let (site, mut chromium) = start("")?;
+    // The page itself watches for the first progress: asked from outside, a quick machine has read it all by then.
+    chromium.value(
+        "window.called_off = new Promise(done => {
+           const watch = setInterval(() => {
+             if (!(JSON.parse(vramscope.shown()).reading[0]?.[1] > 0)) return;
+             clearInterval(watch);
+             vramscope.cancel();
+             done();
+           }, 1);
+         }), 0",
+    )?;
     chromium.drop_files(&[&long])?;
-    chromium.wait("progress", |shown| number(shown, "/reading/0/1") > 0.0)?;
-    chromium.value("vramscope.cancel()")?;
+    chromium.value("window.called_off")?;
     let shown = chromium.wait("the end", |shown| shown["reading"] == json!([]))?;
     ensure!(shown["devices"] == 0 && shown["failed"] == json!([]), "{shown}");
     chromium.drop_files(&[&place.run.join("rank0_memory_snapshot.pickle")])?;
