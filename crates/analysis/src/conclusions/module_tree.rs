@@ -13,7 +13,6 @@ use crate::questions::frames::user_frame;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::state::State;
-use crate::replay::walk::Effect;
 
 /// What memory is grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -211,13 +210,8 @@ impl Tree {
         let mut now = vec![0_i64; self.nodes.len()];
         replay.each_moment(|at, effects| {
             for effect in effects {
-                let (index, sign) = match *effect {
-                    Effect::Opened(index) => (index, 1),
-                    Effect::Closed(index) => (index, -1),
-                    Effect::Held(_) => continue,
-                };
+                let Some((index, bytes)) = effect.requested(replay) else { continue };
                 let Some(node) = node_of(index) else { continue };
-                let bytes = i64::try_from(replay.allocation(index).requested).unwrap_or(i64::MAX) * sign;
                 let mut next = Some(node);
                 while let Some(node) = next {
                     now[node] = now[node].saturating_add(bytes);

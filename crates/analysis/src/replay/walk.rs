@@ -15,6 +15,18 @@ pub(crate) enum Effect<'a> {
     Held(&'a Change),
 }
 
+impl Effect<'_> {
+    /// Whose requested bytes begin or end to count, and by how much they change the sum.
+    pub(crate) fn requested(&self, replay: &Replay) -> Option<(AllocIdx, i64)> {
+        let (index, sign) = match *self {
+            Self::Opened(index) => (index, 1),
+            Self::Closed(index) => (index, -1),
+            Self::Held(_) => return None,
+        };
+        Some((index, i64::try_from(replay.allocation(index).requested).unwrap_or(i64::MAX) * sign))
+    }
+}
+
 impl Replay {
     /// Calls for every moment from the start on, with what its event does; the start opens all that was there
     /// before.

@@ -32,11 +32,10 @@ use crate::questions::pools::Pools;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::state::State;
-use crate::replay::walk::Effect;
 use lives::{Lives, gradient_sizes, untold_parameters};
 pub use rules::{Rules, RulesError};
 
-/// What dies within so many events is temporary: half a dozen operations.
+/// Allocations that live for at most this many events are temporary: half a dozen operations.
 pub const TEMPORARY_EVENTS: u32 = 20;
 
 /// The categories that the defaults know, in the order in which they are listed.
@@ -257,7 +256,7 @@ impl Categories {
         totals
     }
 
-    /// Requested bytes by category in at most so many stretches of the trace, in one pass over it.
+    /// Requested bytes by category, sampled at the highest moment of each stretch of the trace, in one pass.
     pub fn series(&self, replay: &Replay, stretches: usize) -> Series {
         let stretches = stretches.clamp(1, replay.events() + 1);
         let width = (replay.events() + 1).div_ceil(stretches).max(1);
@@ -278,12 +277,7 @@ impl Categories {
         };
         replay.each_moment(|at, effects| {
             for effect in effects {
-                let (index, sign) = match *effect {
-                    Effect::Opened(index) => (index, 1),
-                    Effect::Closed(index) => (index, -1),
-                    Effect::Held(_) => continue,
-                };
-                let bytes = i64::try_from(replay.allocation(index).requested).unwrap_or(i64::MAX) * sign;
+                let Some((index, bytes)) = effect.requested(replay) else { continue };
                 let sum = &mut now[self.of(index)];
                 *sum = sum.saturating_add(bytes);
                 most[self.of(index)] = most[self.of(index)].max(*sum);
