@@ -51,8 +51,8 @@ pub(crate) fn page(
     Ok(Page { total: order.len() as u32, bytes: 0, first, rows, problem: None })
 }
 
-/// The rows of the view.
-fn order(
+/// The rows of the view: allocations, and where groups begin.
+pub(crate) fn order(
     file: &File,
     device: &Device,
     which: &Which,
@@ -65,18 +65,9 @@ fn order(
     })
 }
 
-/// The allocations of the view, in its order, without the rows that begin a group.
-pub(crate) fn bars(
-    file: &File,
-    device: &Device,
-    which: &Which,
-    group: GroupBy,
-    go_on: &dyn Fn() -> bool,
-) -> Result<Arc<Vec<u32>>, NoRows> {
-    device.order(format!("bars {which:?} {group:?}"), || {
-        let order = order(file, device, which, group, go_on)?;
-        Ok(order.iter().copied().filter(|row| row & GROUP == 0).collect())
-    })
+/// Whether a row begins a group, and is no allocation.
+pub(crate) fn is_group(row: u32) -> bool {
+    row & GROUP != 0
 }
 
 /// What a group is known by.

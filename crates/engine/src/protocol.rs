@@ -99,7 +99,7 @@ pub struct Listing {
 pub enum CsvOf {
     /// Of the table of allocations.
     Allocations(Listing),
-    /// Of the lifetimes, without the rows that begin a group.
+    /// Of the lifetimes; a row that begins a group is an empty text.
     Lifetimes(Which, GroupBy),
     /// Of the table of stacks.
     Totals(Listing),

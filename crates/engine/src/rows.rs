@@ -220,10 +220,14 @@ pub(crate) fn csv(
             return Ok(Page { total, bytes, first, rows: rows.iter().map(line).collect(), problem });
         }
         CsvOf::Allocations(list) => sorted(file, device, list, go_on)?,
-        CsvOf::Lifetimes(which, group) => lifetimes::bars(file, device, which, *group, go_on)?,
+        CsvOf::Lifetimes(which, group) => lifetimes::order(file, device, which, *group, go_on)?,
     };
     let rows = device.table_rows(&file.snapshot);
     let conclusions = device.conclusions(&file.snapshot);
-    let line = |&row: &u32| csv_row(&rows.allocation(AllocIdx(row), conclusions), Formulas::Escape);
+    // Rows are counted as the view shows them; one that begins a group has nothing to write.
+    let line = |&row: &u32| match lifetimes::is_group(row) {
+        true => String::new(),
+        false => csv_row(&rows.allocation(AllocIdx(row), conclusions), Formulas::Escape),
+    };
     Ok(page(&order, 0, *first, *count, line))
 }
