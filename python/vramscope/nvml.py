@@ -45,7 +45,7 @@ def driver_version() -> str | None:
 
 
 def processes(uuid: str) -> list[dict[str, int]] | None:
-    """Process ids and bytes on a device, this process included; ``None`` if the driver does not tell.
+    """Process ids and bytes on a device, this process included; ``None`` if the driver does not say.
 
     In a container the ids are those of the host, or the list lacks the processes of others.
     """

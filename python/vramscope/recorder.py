@@ -243,7 +243,7 @@ class Recorder:
                 torch.cuda.memory._dump_snapshot(part)
             else:
                 sources = _with_sources(torch, part, self._source)
-            # The sidecar first: whoever sees the snapshot finds it complete.
+            # The sidecar first: a snapshot that is there has its sidecar.
             _safely(lambda: sidecar.write(beside, self._facts(torch, path, reason, oom, sources)), "writing a sidecar")
 
         naming.write_atomic(path, fill)

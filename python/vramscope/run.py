@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the recorder of each process is told."""
+    """Settings for the recorder of each process."""
     told: dict[str, Any] = {"folder": os.path.abspath(arguments.output)}
     for name in ("every", "max_entries", "stacks"):
         if getattr(arguments, name) is not None:

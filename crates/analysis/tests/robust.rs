@@ -23,7 +23,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Everything that reading and replaying needs at most: a constant, and so much per byte of input.
+/// Everything that reading and replaying needs at most: a constant, and a multiple of the input.
 const BASE_BYTES: usize = 24 << 20;
 const BYTES_PER_BYTE: usize = 64;
 

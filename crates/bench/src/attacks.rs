@@ -27,11 +27,11 @@ pub(crate) struct AttacksArgs {
 /// Most CPU time that an answer may take.
 const MOST_TIME: Duration = Duration::from_secs(5);
 
-/// The most memory: this and so much per byte of input, beyond what the program takes for a file of a few bytes.
+/// Most memory: this and a multiple of the input, beyond what the program takes for a file of a few bytes.
 const BASE_BYTES: u64 = 24 << 20;
 const BYTES_PER_BYTE: u64 = 64;
 
-/// An answer that is longer than this, and than so much per byte of input, is none.
+/// An answer that is longer than this, and than a multiple of the input, is none.
 const MOST_PRINTED: u64 = 1 << 20;
 const PRINTED_PER_BYTE: u64 = 1024;
 

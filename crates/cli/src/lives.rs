@@ -131,8 +131,8 @@ fn print(subject: &Subject, found: &Lives, limit: usize, out: &mut dyn Write) ->
     }
     table.print(out)?;
     more(rows.len(), limit, out)?;
-    let legend = "events: how long they lived on average; alone: bytes of the last ones of their siblings, held for up to \
-                  so many events after the one before was freed";
+    let legend = "events: how long they lived on average; alone: bytes of those that outlived their siblings, and the most \
+                  events that one was held after the one before it was freed";
     writeln!(out, "\n  {}", style::paint(Role::Dim, &text::wrapped(legend, 2)))?;
     if found.twins.is_empty() {
         return Ok(());

@@ -106,7 +106,7 @@ pub(crate) fn simulable(file: &File, device: &Device, limit: Limit) -> Simulable
     }
 }
 
-/// Simulates until so many orders are done. `Ok(None)` if `go_on` said to stop; the error says why it cannot be.
+/// Simulates until `orders` orders are done. `Ok(None)` if `go_on` said to stop; the error says why it cannot be.
 fn simulation(
     file: &File,
     device: &Device,
@@ -134,7 +134,7 @@ fn simulation(
     Ok(finished.then_some(simulation))
 }
 
-/// A setting after so many orders of addresses. `None` if `go_on` said to stop.
+/// A setting after some orders of addresses. `None` if `go_on` said to stop.
 pub(crate) fn simulate(
     file: &File,
     device: &Device,

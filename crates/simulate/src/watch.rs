@@ -62,7 +62,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A curve of so many stretches over a recording of so many events.
+    /// A curve of `stretches` stretches over a recording of `events` events.
     pub fn new(events: usize, stretches: usize) -> Self {
         let stretches = stretches.max(1);
         Self {
@@ -112,7 +112,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 /// Steps between two questions whether to go on.
 const PATIENCE: usize = 1 << 12;
 
-/// Cancels a simulation when it is told to.
+/// Cancels a simulation on request.
 pub struct WhileWanted<'a>(pub &'a dyn Fn() -> bool);
 
 impl Observer for WhileWanted<'_> {

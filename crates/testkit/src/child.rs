@@ -28,7 +28,7 @@ pub struct Run {
     pub hung: bool,
 }
 
-/// So much of what is printed is kept.
+/// Bytes of output that are kept.
 const KEPT: usize = 64 << 10;
 
 /// Runs a command to its end, or ends it after so long on the wall, which is generous.

@@ -305,7 +305,7 @@ def part_outside(out: str) -> None:
     )
     tell("outside", "processes that the driver tells", device["processes"])
     tell("outside", "versions", said["versions"])
-    tell("outside", "pinned memory is told", len(said["host_memory"] or {}), None)
+    tell("outside", "pinned memory is reported", len(said["host_memory"] or {}), None)
 
 
 def part_dumps(out: str) -> None:

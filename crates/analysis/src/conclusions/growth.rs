@@ -55,7 +55,7 @@ const LEAST_TROUGHS: usize = 6;
 const LEAST_CONFIDENCE: f64 = 0.8;
 /// Steps at the beginning in which caches and optimizer state are made.
 const WARM_UP: usize = 2;
-/// So many live sets are compared at the most.
+/// Most live sets that are compared.
 const MOST_STEPS: usize = 64;
 /// What is smaller than this share of the peak, or than a megabyte, troubles nobody.
 const LEAST_SHARE: f64 = 0.01;

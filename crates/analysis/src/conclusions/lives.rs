@@ -55,7 +55,7 @@ pub struct Lives {
     pub twins: Vec<Twins>,
 }
 
-/// Lives that begin, and end, within so many events of each other belong together: a handful of operations.
+/// Lives that begin, and end, within this many events of each other belong together: a handful of operations.
 const TOGETHER: u32 = 16;
 /// Shorter lives are temporary, and smaller blocks are not worth a word.
 const LEAST_EVENTS: u32 = 100;

@@ -32,7 +32,7 @@ const LINES: usize = 3;
 /// A straggler is later by more than this share of a step, and this many microseconds.
 const LATE_SHARE: f64 = 0.2;
 const LATE_US: i64 = 10_000;
-/// So many spans of each rank are compared in time.
+/// Most spans of each rank that are compared in time.
 const MOST_SPANS: usize = 4096;
 
 /// Live bytes by line.

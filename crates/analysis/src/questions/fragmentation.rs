@@ -1,9 +1,8 @@
 //! Fragmentation over time: at evenly spaced moments, how the free part of what is held lies.
 //!
-//! *Unusable* for a request is what is free in holes too small for it, in segments that something lives in: the others
-//! are given back on demand. A segment *lies idle* at a moment if
-//! something lives in it that uses at most half of it; those that do so in most samples are the ones that were
-//! pinned longest.
+//! *Unusable* for a request is what is free in holes too small for it, in partly used segments: unused ones are released
+//! on demand. A segment *lies idle* at a moment if it is used, but at most half of it; those that do so in most samples
+//! are the ones that were pinned longest.
 
 use std::cmp::Reverse;
 

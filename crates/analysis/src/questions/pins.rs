@@ -1,4 +1,4 @@
-//! What pins memory: segments that cannot be given back because something lives in them, and what would fit.
+//! What pins memory: segments that cannot be released because a block in them is in use, and what would fit.
 
 use std::cmp::Reverse;
 use std::ops;

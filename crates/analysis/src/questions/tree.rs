@@ -24,7 +24,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// What people read where there is no line, in a file that has so much; `None` for a line.
+    /// What is shown where there is no line; `None` for a line.
     pub fn words(self, has: Has) -> Option<&'static str> {
         match self {
             Self::Frame(_) => None,

@@ -45,7 +45,7 @@ pub(super) struct Releases<'a> {
     named: HashMap<StackId, bool>,
     /// Frees have stacks of their own, not those of the allocation (`context="all"`).
     pub(super) has_own_stacks: bool,
-    /// The limit is not below this: so much was granted.
+    /// The limit is not below this, which was granted.
     at_least: u64,
     /// The limit is below this.
     below: Option<u64>,

@@ -25,7 +25,7 @@ pub(super) const NO_ADDR: u64 = u64::MAX;
 /// How many C++ frames given as strings (PyTorch 2.0) are kept.
 const MAX_CPP_FRAMES: usize = 512;
 
-/// So much may be repeated however short the input is.
+/// Bytes that may be repeated regardless of input size.
 const REPEATED_BASE: u64 = 1 << 16;
 
 /// A segment whose blocks are still a list.

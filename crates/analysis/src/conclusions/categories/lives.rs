@@ -2,7 +2,7 @@
 //!
 //! The reasons, which hold for any model:
 //! - what the backward pass makes and leaves behind are gradients; the rest of it is temporary;
-//! - what the forward pass makes and the backward pass finds was kept for it: activations, whoever made them. That goes
+//! - what the forward pass makes and the backward pass finds was kept for it: activations, no matter which line made them. That goes
 //!   for keys and values of training, too;
 //! - a KV cache outlives the forward pass that made it, and no backward pass follows;
 //! - what an optimizer makes and leaves behind is its state.

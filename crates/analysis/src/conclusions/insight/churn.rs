@@ -1,7 +1,7 @@
 //! Churn: a line that makes a large part of all allocations, to let them go again at once.
 //!
 //! The caching allocator makes this cheap, but not free: every allocation takes a lock and a search, and a million
-//! of them are seconds. So it is told as good to know.
+//! of them are seconds. So its severity is low.
 
 use hashbrown::HashMap;
 use vramscope_snapshot::{Frame, StackId};

@@ -30,9 +30,9 @@ pub enum Kind {
     LowPrecisionCopies,
     /// What weights, gradients and optimizer state take per parameter.
     ParameterBytes,
-    /// Holes in segments that something lives in.
+    /// Free in partly used segments.
     Fragmentation,
-    /// Whole segments in which nothing lives.
+    /// Completely unused segments.
     Cached,
     /// What a private pool costs.
     PrivatePool,

@@ -14,7 +14,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let trend = Trend::of(&peaks).filter(Trend::grows)?;
     let capacity = Capacity::of(snapshot, replay);
     let is_too_much = capacity.is_some_and(|capacity| trend.next > signed(capacity.bytes));
-    // Even growth is told as a leak, with its lines.
+    // Even growth is reported as a leak, with its lines.
     if trend.shape == Shape::Linear && !is_too_much {
         return None;
     }

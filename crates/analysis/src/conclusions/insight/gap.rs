@@ -1,7 +1,6 @@
 //! Memory that is held from the driver and not used, at the moment when most was held.
 //!
-//! *Fragmentation* is what is free in segments that something pins; *cached* is what lies in segments in which
-//! nothing lives. Both come out of [`crate::questions::gap`], which adds up to the byte.
+//! *Fragmentation* is what is free in partly used segments; *cached* is what lies in completely unused ones. Both come out of [`crate::questions::gap`], which adds up to the byte.
 
 use super::driver::LEAST_CYCLES;
 use super::{Amount, Case, DriverCalls, Finding, Kind, Severity, Site};
@@ -43,7 +42,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
             })
             .map(|index| replay.allocation(index));
         let frame = pin.and_then(|pin| user_frame(snapshot, pin.stack));
-        // Only holes of segments that something lives in, and of the default pool, make up the finding.
+        // Only holes in partly used segments of the default pool make up the finding.
         let mut is_pinned = vec![false; state.ranges.len()];
         for pinned in &segments {
             is_pinned[pinned.range] = !is_private(snapshot, state.ranges[pinned.range].pool);

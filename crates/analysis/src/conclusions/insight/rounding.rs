@@ -7,7 +7,7 @@ use crate::questions::gap::gap;
 use crate::replay::allocations::Allocation;
 use crate::replay::counters::Counter;
 
-/// So many bytes are large on any device.
+/// Bytes that are large on any device.
 const LARGE: u64 = 256 << 20;
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {

@@ -1,6 +1,6 @@
 //! Out of memory: what was asked, what was free, and why it did not fit.
 //!
-//! By the time PyTorch gives up it has returned every segment in which nothing lives. What is left is either
+//! By the time PyTorch gives up it has released every unused segment. What is left is either
 //! in use, or a hole in a segment that something pins. The cause is
 //! - *lack*, if the step that failed needs more than the process may hold, as the steps before show, or if the free
 //!   bytes would not have been enough in one piece;
