@@ -39,16 +39,16 @@ pub(crate) enum Page {
     Small,
     /// The same, with the names of functions for a profiler.
     Named,
-    /// As the gate tries it: in little time.
+    /// As the gate tries it: in little time, with all checks.
     Quick,
 }
 
 /// Builds the site.
 pub(crate) fn build(page: Page) -> anyhow::Result<()> {
-    let profile = if page == Page::Quick { "web-quick" } else { "web" };
+    let (profile, folder) = if page == Page::Quick { ("dev", "debug") } else { ("web", "web") };
     let what = ["--package", "vramscope-viewer", "--lib", "--crate-type", "cdylib", "--profile", profile];
     run(cargo(&["rustc", "--locked", "--target", TARGET]).args(what).args(["--target-dir", "target"]))?;
-    let built = root().join("target").join(TARGET).join(profile).join("vramscope_viewer.wasm");
+    let built = root().join("target").join(TARGET).join(folder).join("vramscope_viewer.wasm");
 
     let bound = tempfile::tempdir()?;
     Bindgen::new()
