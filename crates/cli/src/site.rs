@@ -42,8 +42,8 @@ impl Site {
     #[cfg(page)]
     fn inside() -> anyhow::Result<Self> {
         Ok(Self {
-            page: include_str!("../../../dist/web/index.html").to_owned(),
-            module: include_bytes!("../../../dist/web/vramscope.wasm.gz").to_vec(),
+            page: include_str!(concat!(env!("VRAMSCOPE_PAGE"), "/index.html")).to_owned(),
+            module: include_bytes!(concat!(env!("VRAMSCOPE_PAGE"), "/vramscope.wasm.gz")).to_vec(),
         })
     }
 

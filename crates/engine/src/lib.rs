@@ -40,3 +40,7 @@ pub use whatif::{Simulable, Simulated, SimulatedMap, SimulatedRange};
 pub use wire::{PROTOCOL, WireError, decode, encode};
 
 pub use vramscope_analysis::pictures::Axis;
+
+/// The recording that is built in, packed with xz: a batch size that doubles until the device is full, dumped when
+/// memory ran out.
+pub const DEMO: &[u8] = include_bytes!("../demo/oom.pickle.xz");

@@ -27,10 +27,6 @@ mod views;
 #[cfg(target_arch = "wasm32")]
 mod web;
 
-/// The recording that is built in: a batch size that doubles until the device is full.
-#[cfg(any(target_arch = "wasm32", feature = "window"))]
-const DEMO: &[u8] = include_bytes!("../../../testdata/recordings/oom.pickle.xz");
-
 pub use app::App;
 #[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
 pub use native::{NoWindow, Options, app, run};

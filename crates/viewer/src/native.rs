@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use vramscope_analysis::shapes::Shapes;
-use vramscope_engine::{News, OpenFile, Request, Response, Source};
+use vramscope_engine::{DEMO, News, OpenFile, Request, Response, Source};
 use vramscope_files::{
     Cache, Existing, Input, Links, OpenError, Progress, WriteError, find, open, open_bytes, read_regular,
     remove_unfinished_on_signals, write, write_new,
@@ -14,7 +14,7 @@ use vramscope_files::{
 
 use crate::requests::{Host, Slot};
 use crate::threads::{Threads, ready};
-use crate::{App, DEMO, save};
+use crate::{App, save};
 
 /// Files that are remembered.
 const MOST_RECENT: usize = 12;

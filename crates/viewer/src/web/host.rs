@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use vramscope_analysis::Moment;
 use vramscope_engine::{
-    AskDiff, AskTree, Asked, DiffTree, News, Queue, Request, Response, Source, Tree, Weigh, WireError,
+    AskDiff, AskTree, Asked, DEMO, DiffTree, News, Queue, Request, Response, Source, Tree, Weigh, WireError,
     decode, encode,
 };
 
 use super::INBOX;
-use crate::DEMO;
 use crate::requests::{Host, Slot};
 
 /// Requests that a server gets at once: it has threads, and a line has a delay.

@@ -7,11 +7,11 @@
 use std::io::Read;
 
 use egui::{Event, Modifiers, MouseWheelUnit, RawInput, Rect, pos2, vec2};
-use vramscope_engine::{News, OpenFile, Request, Response, Session};
+use vramscope_engine::{DEMO, News, OpenFile, Request, Response, Session};
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 use wasm_bindgen::prelude::*;
 
-use crate::{App, DEMO, Host, Slot};
+use crate::{App, Host, Slot};
 
 /// The recording that is built in, and a window on it that nobody sees.
 #[wasm_bindgen]
