@@ -6,9 +6,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail, ensure};
 
 use crate::licenses;
-use crate::process::{self, cargo, line, works};
+use crate::package;
+use crate::process::{self, cargo, line, root, works};
 use crate::steps::Steps;
 use crate::web::{self, Page};
+use crate::wheel::{self, How};
 
 /// Examples have been checked by clippy; linking them would take longer.
 const KINDS: [&str; 3] = ["--lib", "--bins", "--tests"];
@@ -40,6 +42,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
         process::run(cargo(&["test", "--workspace", "--locked", "--doc"]).args(WITHOUT_TOOLS))
     })?;
     let summary = steps.step("tests", tests)?;
+    steps.step("package", package::package)?;
+    steps.step("Python package", || {
+        let mut pytest = wheel::tool("pytest");
+        pytest.arg("--quiet").env("VRAMSCOPE_BIN", root().join("target/debug/vramscope"));
+        process::run(pytest.current_dir(root()))
+    })?;
+    steps.step("wheel", || {
+        let folder = tempfile::tempdir()?;
+        wheel::check(&wheel::build(How::Quick, folder.path())?)
+    })?;
     steps.print();
     eprintln!("\n{summary}");
     Ok(())

@@ -22,17 +22,17 @@ const USUAL: [&str; 8] =
     ["MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "BSL-1.0"];
 
 /// A package that ships.
-struct Package {
-    name: String,
-    version: String,
-    license: String,
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) license: String,
     repository: String,
     manifest: String,
     ours: bool,
 }
 
 /// What ships on any system.
-fn shipped() -> anyhow::Result<Vec<Package>> {
+pub(crate) fn shipped() -> anyhow::Result<Vec<Package>> {
     let output = cargo(&["metadata", "--format-version", "1", "--locked"]).output()?;
     ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout)?;

@@ -1,11 +1,14 @@
 //! Developer commands, in Rust so that they run wherever the project builds: `cargo xtask --help`.
 
 mod ci;
+mod dist;
 mod licenses;
+mod package;
 mod process;
 mod setup;
 mod steps;
 mod web;
+mod wheel;
 
 use std::ffi::OsString;
 
@@ -35,6 +38,10 @@ enum Command {
     },
     /// Check that the crates below the surfaces build for the browser
     Wasm,
+    /// Package the crates as they would be published, and compile what was packaged (after `web`)
+    Package,
+    /// Build what is handed out: page, wheels, static programs, checksums, list of contents, notes; and try it
+    Dist(dist::Args),
     /// Check the licenses of all dependencies, and that each is there once
     Licenses,
     /// Write THIRD-PARTY.md: the licenses of what ships
@@ -92,6 +99,8 @@ fn main() -> anyhow::Result<()> {
         Command::Web { names: false } => web::build(Page::Small),
         Command::Web { names: true } => web::build(Page::Named),
         Command::Wasm => web::check(),
+        Command::Package => package::package(),
+        Command::Dist(args) => dist::dist(&args),
         Command::Licenses => licenses::check(),
         Command::Notices => licenses::write(),
         Command::Screenshots => screenshots(),

@@ -6,8 +6,7 @@ use anyhow::{Context, ensure};
 
 use crate::process::{root, run, works};
 
-/// Real browsers; a screen that needs no hardware, and what a window loads when it opens; Python, for DuckDB and
-/// polars.
+/// Real browsers; a screen that needs no hardware, and what a window loads when it opens; Python.
 const DEBIAN_PACKAGES: [&str; 12] = [
     "chromium",
     "firefox-esr",
@@ -23,10 +22,21 @@ const DEBIAN_PACKAGES: [&str; 12] = [
     "python3-venv",
 ];
 
+/// What reads our tables; what builds wheels, and the linker for other systems; what tests the Python package.
+const PYTHON_PACKAGES: [&str; 7] = [
+    "duckdb==1.*",
+    "polars==1.*",
+    "maturin==1.*",
+    "ziglang==0.*",
+    "pytest==9.*",
+    "pyarrow",
+    "jsonschema==4.*",
+];
+
 pub(crate) fn setup() -> anyhow::Result<()> {
     target().context("the wasm32 target")?;
     packages().context("system packages")?;
-    python().context("DuckDB and polars")?;
+    python().context("Python packages")?;
     eprintln!("everything that `cargo xtask ci` needs is there");
     Ok(())
 }
@@ -65,9 +75,12 @@ fn packages() -> anyhow::Result<()> {
 fn python() -> anyhow::Result<()> {
     let folder = root().join("target/python");
     let python = folder.join("bin/python");
-    if works(Command::new(&python).args(["-c", "import duckdb, polars"])) {
+    if works(
+        Command::new(&python)
+            .args(["-c", "import duckdb, jsonschema, maturin, polars, pyarrow, pytest, ziglang"]),
+    ) {
         return Ok(());
     }
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "duckdb==1.*", "polars==1.*"]))
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PYTHON_PACKAGES))
 }

@@ -1,0 +1,234 @@
+//! `cargo xtask dist`: all that a release hands out, in `dist/release`, and a trial of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+
+use crate::licenses;
+use crate::package;
+use crate::process::{self, cargo, root};
+use crate::steps::Steps;
+use crate::web::{self, Page};
+use crate::wheel::{self, How};
+
+/// What a program may weigh.
+const MOST_BYTES: u64 = 30_000_000;
+
+/// What goes with every program.
+const NOTICES: [&str; 3] = ["LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY.md"];
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The processors of Linux to build for
+    #[arg(long, value_name = "ARCH", default_values = ["x86_64", "aarch64"])]
+    arch: Vec<String>,
+    /// Take the page of dist/web as it is
+    #[arg(long)]
+    keep_page: bool,
+}
+
+/// Builds everything that this system can build. On Linux these are wheels and static programs for all processors;
+/// elsewhere the wheel and the program of this system.
+pub(crate) fn dist(args: &Args) -> anyhow::Result<()> {
+    let release = root().join("dist/release");
+    if release.exists() {
+        fs::remove_dir_all(&release)?;
+    }
+    fs::create_dir_all(&release)?;
+    let mut steps = Steps::default();
+    if !args.keep_page {
+        steps.step("page", || web::build(Page::Small))?;
+    }
+    steps.step("package", package::package)?;
+    let mut wheels = Vec::new();
+    if cfg!(target_os = "linux") {
+        for arch in &args.arch {
+            let target = format!("{arch}-unknown-linux-gnu");
+            wheels.push(steps.step("wheel", || take(How::Portable(&target), &release))?);
+            let target = format!("{arch}-unknown-linux-musl");
+            steps.step("static program", || {
+                // What rustup brings links it; no C compiler for another processor is needed.
+                let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
+                let built = program(&["--target", &target], &[(linker, "rust-lld")])?;
+                pack(&built, &target, &release)
+            })?;
+        }
+    } else {
+        wheels.push(steps.step("wheel", || take(How::Native, &release))?);
+        steps.step("program", || {
+            let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+            pack(&program(&[], &[])?, &target, &release)
+        })?;
+    }
+    steps.step("contents", || contents(&release))?;
+    steps.step("notes", || notes(&release))?;
+    steps.step("checksums", || checksums(&release))?;
+    let here = |wheel: &&PathBuf| {
+        let name = wheel.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.contains(std::env::consts::ARCH)
+    };
+    if let Some(wheel) = wheels.iter().find(here) {
+        steps.step("wheel in a new environment", || wheel::check(wheel))?;
+        #[cfg(target_os = "linux")]
+        steps.step("bare file systems", || bare(&release, wheel))?;
+    }
+    steps.print();
+    Ok(())
+}
+
+/// Builds a wheel and puts it beside the others.
+fn take(how: How<'_>, release: &Path) -> anyhow::Result<PathBuf> {
+    let folder = tempfile::tempdir_in(root().join("target"))?;
+    let wheel = wheel::build(how, folder.path())?;
+    let to = release.join(wheel.file_name().context("a wheel has a name")?);
+    fs::rename(&wheel, &to)?;
+    Ok(to)
+}
+
+/// Builds the program without a window and returns its path.
+fn program(args: &[&str], env: &[(String, &str)]) -> anyhow::Result<PathBuf> {
+    let build = ["build", "--locked", "--profile", "dist", "--package", "vramscope", "--no-default-features"];
+    let mut command = cargo(&build);
+    command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
+    process::run(command.args(["--config", "profile.dist.strip=true"]))?;
+    let folder =
+        args.get(1).map_or_else(|| root().join("target"), |target| root().join("target").join(target));
+    let built = folder.join("dist").join(format!("vramscope{}", std::env::consts::EXE_SUFFIX));
+    let bytes = fs::metadata(&built)?.len();
+    ensure!(bytes <= MOST_BYTES, "the program is too large: {bytes} bytes, {MOST_BYTES} at most");
+    Ok(built)
+}
+
+/// An archive with the program and what goes with it.
+fn pack(program: &Path, target: &str, release: &Path) -> anyhow::Result<()> {
+    let name = format!("vramscope-{}-{target}", env!("CARGO_PKG_VERSION"));
+    let place = tempfile::tempdir()?;
+    let folder = place.path().join(&name);
+    fs::create_dir(&folder)?;
+    fs::copy(program, folder.join(program.file_name().context("a program has a name")?))?;
+    for notice in NOTICES {
+        fs::copy(root().join(notice), folder.join(notice))?;
+    }
+    let archive = release.join(format!("{name}.tar.gz"));
+    process::run(Command::new("tar").arg("-czf").arg(archive).arg("-C").arg(place.path()).arg(&name))
+}
+
+/// A list of what the program contains, in the format of CycloneDX.
+fn contents(release: &Path) -> anyhow::Result<()> {
+    let components: Vec<_> = licenses::shipped()?
+        .iter()
+        .map(|package| {
+            json!({
+                "type": "library",
+                "name": package.name,
+                "version": package.version,
+                "purl": format!("pkg:cargo/{}@{}", package.name, package.version),
+                "licenses": [{ "expression": package.license.replace('/', " OR ") }],
+            })
+        })
+        .collect();
+    let list = json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "component": { "type": "application", "name": "vramscope", "version": env!("CARGO_PKG_VERSION") },
+        },
+        "components": components,
+    });
+    Ok(fs::write(release.join("vramscope.cdx.json"), serde_json::to_vec_pretty(&list)?)?)
+}
+
+/// What is new, from the changelog: the section of this version, or what is not released yet.
+fn notes(release: &Path) -> anyhow::Result<()> {
+    let changelog = fs::read_to_string(root().join("CHANGELOG.md"))?;
+    let section = section(&changelog, env!("CARGO_PKG_VERSION")).context("nothing in CHANGELOG.md")?;
+    Ok(fs::write(release.join("NOTES.md"), section)?)
+}
+
+/// The section of a version, or else of what is not released yet, without its title.
+fn section<'a>(changelog: &'a str, version: &str) -> Option<&'a str> {
+    let after = |title: String| changelog.split_once(&title).map(|(_, rest)| rest);
+    let rest = after(format!("\n## {version}")).or_else(|| after("\n## Unreleased".to_owned()))?;
+    let (_, body) = rest.split_once('\n')?;
+    Some(body.split_once("\n## ").map_or(body, |(section, _)| section).trim())
+}
+
+fn checksums(release: &Path) -> anyhow::Result<()> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(release)? {
+        names.push(entry?.file_name());
+    }
+    names.sort();
+    let output = Command::new("sha256sum").args(&names).current_dir(release).output();
+    let output = output.context("cannot start sha256sum")?;
+    ensure!(output.status.success(), "sha256sum: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(fs::write(release.join("SHA256SUMS"), output.stdout)?)
+}
+
+/// Runs the static program in a file system that contains nothing else, and the one of the wheel in one with Debian's
+/// C library. Needs root, as any change of the root does.
+#[cfg(target_os = "linux")]
+fn bare(release: &Path, wheel: &Path) -> anyhow::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let place = tempfile::tempdir()?;
+    let nothing = place.path().join("nothing");
+    fs::create_dir(&nothing)?;
+    let name = format!("vramscope-{version}-{}-unknown-linux-musl", std::env::consts::ARCH);
+    let unpack = Command::new("tar")
+        .arg("-xzf")
+        .arg(release.join(format!("{name}.tar.gz")))
+        .args(["--strip-components", "1", "-C"])
+        .arg(&nothing)
+        .status()?;
+    ensure!(unpack.success(), "cannot unpack {name}");
+    first_steps(&nothing, "/vramscope")?;
+
+    let debian = place.path().join("debian");
+    fs::create_dir(&debian)?;
+    let download = ["download", "libc6", "libgcc-s1"];
+    process::run(Command::new("apt-get").args(download).current_dir(place.path()))?;
+    for entry in fs::read_dir(place.path())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "deb") {
+            process::run(Command::new("dpkg-deb").arg("-x").arg(&path).arg(&debian))?;
+        }
+    }
+    let unpack = "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])";
+    process::run(Command::new("python3").args(["-c", unpack]).arg(wheel).arg(&debian))?;
+    let program = format!("/vramscope-{version}.data/scripts/vramscope");
+    process::run(Command::new("chmod").arg("+x").arg(debian.join(&program[1..])))?;
+    first_steps(&debian, &program)
+}
+
+/// The first things that a user does, with another root.
+#[cfg(target_os = "linux")]
+fn first_steps(folder: &Path, program: &str) -> anyhow::Result<()> {
+    for args in [
+        &["demo"][..],
+        &["demo", "-o", "/demo.pickle.xz"],
+        &["report", "/demo.pickle.xz", "-o", "/report.html"],
+    ] {
+        let output = Command::new("chroot").arg(folder).arg(program).args(args).env_clear().output()?;
+        ensure!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let report = fs::read_to_string(folder.join("report.html"))?;
+    ensure!(report.contains("WebAssembly"), "the report has no viewer");
+    eprintln!("{program} works in a file system of its own");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::section;
+
+    #[test]
+    fn notes_are_the_section_of_the_version() {
+        let changelog = "# Changelog\n\n## Unreleased\n\n- new\n\n## 1.2.0 - 2026-01-01\n\n- old\n\n## 1.1.0\n\n- older\n";
+        assert_eq!(section(changelog, "1.2.0"), Some("- old"));
+        assert_eq!(section(changelog, "1.3.0"), Some("- new"));
+    }
+}

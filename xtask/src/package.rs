@@ -1,0 +1,82 @@
+//! `cargo xtask package`: the crates as they would be published, with the page inside the program's.
+//!
+//! Cargo's own verification builds every dependency anew in another profile. Here the packaged sources become a
+//! workspace with our profiles, which shares what is built already: only what was packaged is compiled.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::process::{cargo, root, run};
+
+/// What is not published.
+const PRIVATE: [&str; 4] = ["vramscope-testkit", "vramscope-bench", "vramscope-e2e", "xtask"];
+
+/// Packages the crates into `target/package` with the page of `dist/web`, and compiles what was packaged.
+pub(crate) fn package() -> anyhow::Result<()> {
+    let page = Page::put()?;
+    let mut package =
+        cargo(&["package", "--workspace", "--locked", "--no-verify", "--allow-dirty", "--quiet"]);
+    for name in PRIVATE {
+        package.args(["--exclude", name]);
+    }
+    run(&mut package)?;
+    drop(page);
+    verify(&root().join("target/package"))
+}
+
+/// The page beside the program's sources, for as long as they are packaged.
+struct Page(PathBuf);
+
+impl Page {
+    fn put() -> anyhow::Result<Self> {
+        let (from, to) = (root().join("dist/web"), root().join("crates/cli/page"));
+        ensure!(from.join("index.html").exists(), "there is no page: `cargo xtask web` builds it");
+        fs::create_dir_all(&to)?;
+        let page = Self(to);
+        for name in ["index.html", "vramscope.wasm.gz"] {
+            fs::copy(from.join(name), page.0.join(name))?;
+        }
+        Ok(page)
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Compiles the packaged program against the packaged libraries.
+fn verify(packages: &Path) -> anyhow::Result<()> {
+    let folder = packages.join("unpacked");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let mut patches = String::new();
+    for entry in fs::read_dir(packages)? {
+        let path = entry?.path();
+        let Some(stem) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".crate")) else {
+            continue;
+        };
+        let Some(name) = stem.strip_suffix(version).and_then(|name| name.strip_suffix('-')) else { continue };
+        run(Command::new("tar").arg("-xzf").arg(&path).arg("-C").arg(&folder))?;
+        patches += &format!("{name} = {{ path = {stem:?} }}\n");
+    }
+    let program = folder.join(format!("vramscope-{version}"));
+    ensure!(program.join("page/vramscope.wasm.gz").exists(), "the packaged program has no page");
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let profiles = manifest.find("[profile.dev]").and_then(|at| manifest.get(at..));
+    let profiles = profiles.context("no [profile.dev] in Cargo.toml")?;
+    let manifest = format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [\"vramscope-{version}\"]\n\n[patch.crates-io]\n{patches}\n{profiles}"
+    );
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let check = ["check", "--quiet", "--offline", "--package", "vramscope", "--target-dir"];
+    run(Command::new("cargo").args(check).arg(root().join("target")).current_dir(&folder))
+}
