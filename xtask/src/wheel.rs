@@ -25,9 +25,16 @@ pub(crate) enum How<'a> {
     Quick,
 }
 
+/// Where a virtual environment has its programs.
+const PROGRAMS: &str = if cfg!(windows) { "Scripts" } else { "bin" };
+
 /// A program of the virtual environment that `cargo xtask setup` makes.
 pub(crate) fn tool(name: &str) -> Command {
-    Command::new(root().join("target/python/bin").join(name))
+    Command::new(tools().join(name))
+}
+
+fn tools() -> PathBuf {
+    root().join("target/python").join(PROGRAMS)
 }
 
 /// Builds a wheel into a folder that has no other, and returns its path.
@@ -36,8 +43,7 @@ pub(crate) fn build(how: How<'_>, folder: &Path) -> anyhow::Result<PathBuf> {
     maturin.arg("build").arg("--locked").arg("--out").arg(folder).current_dir(root());
     // Maturin runs zig as a module of the Python that it finds first.
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let tools = root().join("target/python/bin");
-    let path = std::env::join_paths([tools].into_iter().chain(std::env::split_paths(&path)))?;
+    let path = std::env::join_paths([tools()].into_iter().chain(std::env::split_paths(&path)))?;
     maturin.env("PATH", path);
     match how {
         How::Portable(target) => {
@@ -65,9 +71,9 @@ pub(crate) fn build(how: How<'_>, folder: &Path) -> anyhow::Result<PathBuf> {
 pub(crate) fn check(wheel: &Path) -> anyhow::Result<()> {
     let place = tempfile::tempdir()?;
     let environment = place.path().join("venv");
-    process::run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+    process::run(tool("python").args(["-m", "venv"]).arg(&environment))?;
     let installed = |name: &str| {
-        let mut command = Command::new(environment.join("bin").join(name));
+        let mut command = Command::new(environment.join(PROGRAMS).join(name));
         // Without a toolchain, and without what this machine remembers.
         command.current_dir(place.path()).env_clear().env("HOME", place.path());
         command
@@ -98,7 +104,8 @@ pub(crate) fn check(wheel: &Path) -> anyhow::Result<()> {
     serve.wait()?;
     ensure!(page?.contains("<canvas"), "serve has no page");
     eprintln!("{:<20}{:>8.3} s", "vramscope serve", began.elapsed().as_secs_f64());
-    let program = fs::metadata(environment.join("bin/vramscope"))?.len();
+    let program = format!("vramscope{}", std::env::consts::EXE_SUFFIX);
+    let program = fs::metadata(environment.join(PROGRAMS).join(program))?.len();
     eprintln!("wheel {} bytes, program {program} bytes", fs::metadata(wheel)?.len());
     Ok(())
 }
