@@ -98,7 +98,7 @@ fn damaged_recordings() {
     for (name, bytes) in seeds() {
         assert!(check(&name, &bytes, 1), "{name} itself is a snapshot");
     }
-    check_damaged(seeds(), 500, Rng::new(20_261_115));
+    check_damaged(seeds(), 250, Rng::new(20_261_115));
 }
 
 /// Traces, tables and databases of profilers, which have readers of their own.
