@@ -22,16 +22,9 @@ const DEBIAN_PACKAGES: [&str; 12] = [
     "python3-venv",
 ];
 
-/// What reads our tables; what builds wheels, and the linker for other systems; what tests the Python package.
-const PYTHON_PACKAGES: [&str; 7] = [
-    "duckdb==1.*",
-    "polars==1.*",
-    "maturin==1.*",
-    "ziglang==0.*",
-    "pytest==9.*",
-    "pyarrow",
-    "jsonschema==4.*",
-];
+/// What reads our tables; what builds wheels; what tests the Python package.
+const PYTHON_PACKAGES: [&str; 6] =
+    ["duckdb==1.*", "polars==1.*", "maturin==1.*", "pytest==9.*", "pyarrow", "jsonschema==4.*"];
 
 pub(crate) fn setup() -> anyhow::Result<()> {
     target().context("the wasm32 target")?;
@@ -76,8 +69,7 @@ fn python() -> anyhow::Result<()> {
     let folder = root().join("target/python");
     let python = folder.join("bin/python");
     if works(
-        Command::new(&python)
-            .args(["-c", "import duckdb, jsonschema, maturin, polars, pyarrow, pytest, ziglang"]),
+        Command::new(&python).args(["-c", "import duckdb, jsonschema, maturin, polars, pyarrow, pytest"]),
     ) {
         return Ok(());
     }

@@ -47,6 +47,8 @@ pub(crate) fn build(how: How<'_>, folder: &Path) -> anyhow::Result<PathBuf> {
     maturin.env("PATH", path);
     match how {
         How::Portable(target) => {
+            // The linker for old and other systems.
+            process::run(tool("python").args(["-m", "pip", "install", "--quiet", "ziglang==0.*"]))?;
             maturin.args(["--zig", "--compatibility", "manylinux2014", "--target", target]);
         }
         How::Native => {}
