@@ -64,12 +64,20 @@ impl Timeline {
     /// The whole trace, with the cursor where memory ran out, or else at the peak.
     pub(crate) fn new(subject: Subject<'_>) -> Self {
         let replay = subject.replay();
-        let mut timeline = Self {
+        let mut timeline = Self::showing(0, i64::from(replay.end().0));
+        let oom = replay.ooms().last().map(|oom| Moment::after(oom.event));
+        timeline.go_to(subject, oom.unwrap_or(replay.peak(Counter::Requested).at));
+        timeline
+    }
+
+    /// A stretch of events, with the cursor where it begins.
+    fn showing(from: i64, to: i64) -> Self {
+        Self {
             counter: Counter::Requested,
             axis: Axis::Events,
-            from: 0,
-            to: i64::from(replay.end().0),
-            cursor: 0,
+            from,
+            to,
+            cursor: from,
             at: Moment::START,
             phases: None,
             glance: None,
@@ -77,10 +85,7 @@ impl Timeline {
             fit_y: false,
             columns: Vec::new(),
             made_for: None,
-        };
-        let oom = replay.ooms().last().map(|oom| Moment::after(oom.event));
-        timeline.go_to(subject, oom.unwrap_or(replay.peak(Counter::Requested).at));
-        timeline
+        }
     }
 
     /// The ends of the axis.
@@ -509,27 +514,10 @@ fn next_mark(subject: Subject<'_>, at: Moment, forwards: bool) -> Option<Moment>
 mod tests {
     use super::*;
 
-    fn showing(from: i64, to: i64) -> Timeline {
-        Timeline {
-            counter: Counter::Requested,
-            axis: Axis::Events,
-            from,
-            to,
-            cursor: from,
-            at: Moment::START,
-            phases: None,
-            glance: None,
-            floor: 0,
-            fit_y: false,
-            columns: Vec::new(),
-            made_for: None,
-        }
-    }
-
     #[test]
     fn columns_cover_every_step_once_or_a_step_has_several() {
         for (from, to, columns) in [(0, 338, 170), (5, 5, 10), (0, 9, 10), (7, 1_000_000, 399), (0, 3, 80)] {
-            let timeline = showing(from, to);
+            let timeline = Timeline::showing(from, to);
             let mut expected = from;
             for column in 0..columns {
                 let (first, last) = timeline.steps(column, columns);
@@ -549,7 +537,7 @@ mod tests {
 
     #[test]
     fn what_is_not_shown_has_no_column() {
-        let timeline = showing(10, 20);
+        let timeline = Timeline::showing(10, 20);
         assert_eq!(timeline.column_of(9, 80), None);
         assert_eq!(timeline.column_of(21, 80), None);
         assert_eq!(timeline.column_of(10, 80), Some(0));
