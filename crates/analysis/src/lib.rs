@@ -39,6 +39,7 @@ pub use conclusions::stepwise::{Keep, StepRow, Stepwise};
 pub use conclusions::trend::{Shape, Trend};
 pub use questions::capacity::{Capacity, capacity};
 pub use questions::compare::{Change, Line, Sum, by_line, by_stack, changes};
+pub use questions::device::{device_sentence, pinned_sentence, recorded, versions};
 pub use questions::difftree::{DiffNode, DiffTree, lay_over};
 pub use questions::envelope::{Envelope, Known, Level};
 pub use questions::fragmentation::{Fragmentation, IdleSegment, Sample, fragmentation};

@@ -95,8 +95,27 @@ fn checks(subject: &Subject) -> Vec<Check> {
     checks.extend(stacks(subject, events));
     checks.push(times(subject, events));
     checks.push(annotations(subject));
+    checks.extend(sidecar(subject));
     checks.extend(extras(subject));
     checks
+}
+
+/// What a recorder wrote beside the file.
+fn sidecar(subject: &Subject) -> Option<Check> {
+    let (snapshot, device) = (subject.snapshot(), subject.replay().device());
+    let roles = snapshot.sidecar.as_ref()?.storages.len();
+    let facts = vramscope_analysis::recorded(snapshot, device, &text::size);
+    let what = format!(
+        "a sidecar lists what {} for",
+        match roles {
+            1 => "1 tensor is".to_owned(),
+            n => format!("{} tensors are", text::count(n as u64)),
+        }
+    );
+    Some(Check {
+        notes: facts.into_iter().map(|(name, words)| format!("{name}: {words}")).collect(),
+        ..Check::good(what)
+    })
 }
 
 /// What other recorders added, and what is not understood, as it is.

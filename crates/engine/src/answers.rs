@@ -170,6 +170,8 @@ pub struct Summary {
     pub warnings: Vec<String>,
     /// Allocator settings.
     pub settings: Vec<(String, String)>,
+    /// What a recorder wrote beside the file, by name, in words.
+    pub recorded: Vec<(String, String)>,
     /// Phases in order of beginning.
     pub spans: Vec<SpanInfo>,
     /// Failed allocations.

@@ -1,6 +1,8 @@
 //! A device at first sight, and a moment at a glance.
 
-use vramscope_analysis::{Capacity, Counter, Finding, Gap, Moment, RankDigest, Status, compare_ranks, gap};
+use vramscope_analysis::{
+    Capacity, Counter, Finding, Gap, Moment, RankDigest, Status, compare_ranks, gap, recorded,
+};
 use vramscope_format::{count, phase, plural, size, words};
 use vramscope_snapshot::{Action, PoolId};
 
@@ -54,6 +56,10 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
         notes: verdict.notes.clone(),
         warnings: snapshot.warnings.clone(),
         settings: snapshot.settings.all.clone(),
+        recorded: recorded(snapshot, replay.device(), &|bytes| size(bytes))
+            .into_iter()
+            .map(|(name, words)| (name.to_owned(), words))
+            .collect(),
         spans: device
             .spans
             .iter()

@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::folders::cache_folder;
 use crate::regular::{Links, open_regular, read_regular};
+use crate::sidecar::Sidecar;
 
 /// Smaller files are read as fast as a cache entry would be.
 const LEAST_BYTES: u64 = 2 << 20;
@@ -92,7 +93,7 @@ struct Label {
 
 impl Fingerprint {
     /// The state of a file, which is left at its beginning; `None` if it is too small to be cached.
-    pub(crate) fn new(path: &Path, file: &mut File, sidecars: &[(i32, PathBuf)]) -> io::Result<Option<Self>> {
+    pub(crate) fn new(path: &Path, file: &mut File, sidecars: &[Sidecar]) -> io::Result<Option<Self>> {
         let metadata = file.metadata()?;
         let size = metadata.len();
         if !metadata.is_file() || size < LEAST_BYTES {
@@ -114,7 +115,7 @@ impl Fingerprint {
         }
         file.rewind()?;
         let path = path.canonicalize()?;
-        let beside = |(_, path): &(i32, PathBuf)| Ok((path.clone(), State::new(&path.symlink_metadata()?)?));
+        let beside = |file: &Sidecar| Ok((file.path().to_owned(), State::new(&file.metadata()?)?));
         let sidecars = sidecars.iter().map(beside).collect::<io::Result<_>>()?;
         Ok(Some(Self { path, state: State::new(&metadata)?, content: hash.digest(), sidecars }))
     }

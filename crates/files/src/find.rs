@@ -42,7 +42,8 @@ impl Input {
         match self.path.is_dir() {
             true => profile::files(&self.path).into_iter().map(|(.., path)| path).collect(),
             false => {
-                let beside = sidecar::find(&self.path).into_iter().map(|(_, path)| path);
+                let beside = sidecar::find(&self.path);
+                let beside = beside.iter().map(|file| file.path().to_owned());
                 std::iter::once(self.path.clone()).chain(beside).collect()
             }
         }
@@ -112,7 +113,8 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
             walk.skip_current_dir();
             continue;
         }
-        if !entry.file_type().is_file() {
+        let is_sidecar = vramscope_naming::is_sidecar(&entry.file_name().to_string_lossy());
+        if !entry.file_type().is_file() || is_sidecar {
             continue;
         }
         files += 1;

@@ -180,7 +180,7 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         return Ok(Opened { from_cache: true, ..opened(input, bytes, snapshot, None) });
     }
     let (mut snapshot, bytes) = fetched(Fetching::start(|| Ok(file)), bytes)?;
-    sidecar::add(&mut snapshot, &sidecars);
+    sidecar::add(&mut snapshot, &input.path, &sidecars);
     Ok(opened(input, bytes, snapshot, cache.cloned().zip(fingerprint)))
 }
 

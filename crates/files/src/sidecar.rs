@@ -1,13 +1,18 @@
 //! Files beside a snapshot that belong to it.
 
+use std::fs::Metadata;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use vramscope_snapshot::{DeviceId, Snapshot, add_memory_usage};
+use vramscope_snapshot::{DeviceId, Snapshot, add_memory_usage, add_sidecar};
 
 use crate::regular::{Links, read_regular};
 
 /// A table of a dozen modules is under a kilobyte.
-const MOST_BYTES: u64 = 1 << 20;
+const MOST_USAGE_BYTES: u64 = 1 << 20;
+
+/// A tensor takes about 120 bytes: the parameters, gradients and optimizer state of any model.
+const MOST_RECORDER_BYTES: u64 = 64 << 20;
 
 /// Names that are looked at: the folder of a snapshot may be anybody's.
 const MOST_NAMES: usize = 1 << 16;
@@ -15,13 +20,56 @@ const MOST_NAMES: usize = 1 << 16;
 /// One table for each device of a node.
 const MOST_DEVICES: usize = 64;
 
+/// A file beside a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sidecar {
+    /// What others than PyTorch hold of an NPU.
+    Usage(i32, PathBuf),
+    /// What vramscope's recorder wrote.
+    Recorder(PathBuf),
+}
+
+impl Sidecar {
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Usage(_, path) | Self::Recorder(path) => path,
+        }
+    }
+
+    fn links(&self) -> Links {
+        match self {
+            Self::Usage(..) => Links::Refuse,
+            // Who links the snapshots of a run together links their sidecars, too.
+            Self::Recorder(_) => Links::Follow,
+        }
+    }
+
+    /// What says whether it has changed.
+    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
+        match self.links() {
+            Links::Refuse => self.path().symlink_metadata(),
+            Links::Follow => self.path().metadata(),
+        }
+    }
+}
+
+/// The files that belong to a snapshot.
+pub(crate) fn find(path: &Path) -> Vec<Sidecar> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
+    let name = name.to_string_lossy();
+    let mut found = usage(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }, &name);
+    let recorder = folder.join(vramscope_naming::sidecar(&name));
+    if recorder.symlink_metadata().is_ok() {
+        found.push(Sidecar::Recorder(recorder));
+    }
+    found
+}
+
 /// An NPU that runs out of memory writes `oom_snapshot_<pid>_<time>.pickle`, and for each device
 /// `device_<d>_memUsageInfo_<time>.csv` with what others than PyTorch hold. They belong together by their time;
 /// where the snapshot's name has none, by being the only one of a device in the folder.
-pub(crate) fn find(path: &Path) -> Vec<(i32, PathBuf)> {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let wanted = stamp(&name.to_string_lossy());
+fn usage(folder: &Path, name: &str) -> Vec<Sidecar> {
+    let wanted = stamp(name);
     let mut found = Vec::new();
     for entry in folder.read_dir().into_iter().flatten().take(MOST_NAMES).flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -35,14 +83,25 @@ pub(crate) fn find(path: &Path) -> Vec<(i32, PathBuf)> {
     }
     found.sort();
     let of_device = found.chunk_by(|(a, _), (b, _)| a == b);
-    of_device.filter(|files| files.len() == 1).flatten().take(MOST_DEVICES).cloned().collect()
+    let only = of_device.filter(|files| files.len() == 1).flatten().take(MOST_DEVICES).cloned();
+    only.map(|(device, path)| Sidecar::Usage(device, path)).collect()
 }
 
-/// Adds what such files say. One that cannot be read, or is no regular file, is as if it were not there.
-pub(crate) fn add(snapshot: &mut Snapshot, found: &[(i32, PathBuf)]) {
-    for (device, path) in found {
-        if let Ok(csv) = read_regular(path, Links::Refuse, MOST_BYTES) {
-            add_memory_usage(snapshot, DeviceId(*device), &csv);
+/// Adds what such files say. One that cannot be read produces a warning.
+pub(crate) fn add(snapshot: &mut Snapshot, path: &Path, found: &[Sidecar]) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for sidecar in found {
+        match sidecar {
+            // In a shared folder anything may have that name: what is no regular file is as if it were not there.
+            Sidecar::Usage(device, path) => {
+                if let Ok(csv) = read_regular(path, sidecar.links(), MOST_USAGE_BYTES) {
+                    add_memory_usage(snapshot, DeviceId(*device), &csv);
+                }
+            }
+            Sidecar::Recorder(path) => match read_regular(path, sidecar.links(), MOST_RECORDER_BYTES) {
+                Ok(json) => add_sidecar(snapshot, vramscope_naming::stem(&name), &json),
+                Err(error) => snapshot.warnings.push(format!("the sidecar is not used: {error}")),
+            },
         }
     }
 }

@@ -125,8 +125,22 @@ pub fn profile_name(path: &str, rank: Option<u64>) -> Name {
     }
 }
 
+/// What the name of a sidecar ends with.
+const SIDECAR: &str = ".vramscope.json";
+
+/// The name of the file beside a snapshot in which vramscope's recorder says what the snapshot does not:
+/// `rank3.vramscope.json` for `rank3.pickle` and `rank3.pickle.gz`.
+pub fn sidecar(file: &str) -> String {
+    format!("{}{SIDECAR}", stem(file))
+}
+
+/// Whether a file of that name is a sidecar.
+pub fn is_sidecar(file: &str) -> bool {
+    file.ends_with(SIDECAR)
+}
+
 /// The file name without the endings that say how it is packed.
-fn stem(file: &str) -> &str {
+pub fn stem(file: &str) -> &str {
     let mut stem = file;
     while let Some((head, ending)) = stem.rsplit_once('.') {
         let known = ["pickle", "pkl", "gz", "zst", "xz", "json", "html", "bin", "pt"].contains(&ending);

@@ -1,10 +1,10 @@
 //! What a list of paths stands for, where there are no folders to look into: a browser gives files only.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use vramscope_snapshot::{AscendPart, profile_rank};
 
-use crate::{Name, PROFILE_OUTPUT, is_profile_folder, name, profile_name};
+use crate::{Name, PROFILE_OUTPUT, is_profile_folder, name, profile_name, sidecar};
 
 /// Files that are opened together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Listed {
     pub path: String,
     /// What its path says about it.
     pub name: Name,
-    /// Which paths of the list belong to it.
+    /// Which paths of the list belong to it; of a file, itself and the sidecar that it may have.
     pub rows: Vec<usize>,
     /// Whether it is an Ascend profile.
     pub is_profile: bool,
@@ -26,11 +26,21 @@ pub fn list(paths: &[String]) -> Vec<Listed> {
     let mut roots: HashMap<&[&str], Option<usize>> =
         parts.iter().filter_map(|path| Some((root(path)?, None))).collect();
     let mut listed: Vec<Listed> = Vec::new();
+    let rows: HashMap<&str, usize> = paths.iter().zip(0..).map(|(path, row)| (path.as_str(), row)).collect();
+    let beside = |path: &str| {
+        let (folder, file) = path.rsplit_once('/').map_or(("", path), |(folder, file)| (folder, file));
+        let name = if folder.is_empty() { sidecar(file) } else { format!("{folder}/{}", sidecar(file)) };
+        rows.get(name.as_str()).copied()
+    };
+    let sidecars: HashSet<usize> = paths.iter().filter_map(|path| beside(path)).collect();
     for (row, (path, parts)) in paths.iter().zip(&parts).enumerate() {
         let root = (1..parts.len()).filter_map(|len| parts.get(..len)).find(|root| roots.contains_key(root));
         let Some(root) = root else {
-            let name = name(path);
-            listed.push(Listed { path: path.clone(), name, rows: vec![row], is_profile: false });
+            if sidecars.contains(&row) {
+                continue;
+            }
+            let rows = std::iter::once(row).chain(beside(path)).collect();
+            listed.push(Listed { path: path.clone(), name: name(path), rows, is_profile: false });
             continue;
         };
         // Also one of which nothing can be read is named.
@@ -80,6 +90,28 @@ mod tests {
         assert_eq!(
             listed(&["run/rank10.pickle", "run/rank2.pickle"]),
             [("run/rank2.pickle".into(), vec![1]), ("run/rank10.pickle".into(), vec![0])]
+        );
+    }
+
+    #[test]
+    fn a_sidecar_belongs_to_the_snapshot_beside_it() {
+        let paths = [
+            "run/memory_rank1_step2.vramscope.json",
+            "run/memory_rank1_step2.pickle",
+            "run/memory_rank2_step2.pickle.gz",
+            "run/memory_rank2_step2.vramscope.json",
+            "other/memory_rank1_step2.pickle",
+            "alone.vramscope.json",
+        ];
+        assert_eq!(
+            listed(&paths),
+            [
+                ("other/memory_rank1_step2.pickle".into(), vec![4]),
+                ("run/memory_rank1_step2.pickle".into(), vec![1, 0]),
+                ("run/memory_rank2_step2.pickle.gz".into(), vec![2, 3]),
+                // Nothing vanishes: its reader says what it is.
+                ("alone.vramscope.json".into(), vec![5]),
+            ]
         );
     }
 

@@ -12,6 +12,6 @@ mod read;
 
 pub use model::*;
 pub use read::{
-    AscendFolder, AscendPart, AscendProfile, PROBE_BYTES, ReadError, Reader, add_memory_usage,
+    AscendFolder, AscendPart, AscendProfile, PROBE_BYTES, ReadError, Reader, add_memory_usage, add_sidecar,
     looks_like_snapshot, profile_rank,
 };

@@ -130,7 +130,7 @@ function add(file) {
   wasm_bindgen.reading(file.name, 0, file.bytes);
 }
 
-// Files with their paths below what was dropped; those of a profile belong together.
+// Files with their paths below what was dropped; those of a profile belong together, and a snapshot and its sidecar.
 function open(list) {
   for (const [name, rows, profile] of JSON.parse(wasm_bindgen.inputs(list.map((file) => file.name)))) {
     const parts = rows.map((row) => ({ name: list[row].name.split("/").at(-1), blob: list[row].blob }));

@@ -67,7 +67,7 @@ async function read({ id, name, parts, bytes, named, profile }) {
     const [names, sizes] = [parts.map((part) => part.name), parts.map((part) => part.blob.size)];
     worker.begin_profile(name, names, sizes, named);
   } else {
-    worker.begin(name, bytes, named);
+    worker.begin(name, parts[0].blob.size, named, parts.length > 1);
   }
   let parsing = 0;
   let told = start;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KnownBy {
-    /// The file says so: metadata, an annotation, the profiler's own category, or a rule of the user.
+    /// The file says so: metadata, an annotation, the profiler's own category, a role that the recorder listed beside
+    /// it, or a rule of the user.
     Recorded,
     /// It follows from the events: who allocated the block and when it was freed.
     Certain,

@@ -2,6 +2,8 @@
 //!
 //! A program that sets `user_metadata` to a module's path (`model.layers.0.self_attn`) says it itself. Otherwise layers
 //! follow from the order of the forward pass ([`layers`](super::layers)), marked as inferred.
+//! A recorder names the module of each parameter, gradient and optimizer state ([`roles`](super::roles)); a loop over
+//! layers is called as it calls them, where only one list of modules has as many.
 //! What the backward pass allocates belongs to the module of the forward allocation that it answers to
 //! ([`backward`](super::backward)).
 
@@ -11,6 +13,7 @@ use vramscope_snapshot::{Snapshot, StrId};
 use crate::conclusions::backward::Answers;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::layers::layers;
+use crate::conclusions::roles::Roles;
 use crate::conclusions::run::Run;
 use crate::replay::Replay;
 use crate::replay::allocations::AllocIdx;
@@ -32,7 +35,8 @@ impl Modules {
     }
 
     pub(crate) fn of_run(snapshot: &Snapshot, replay: &Replay, run: &Run) -> Self {
-        let (names, of, known_by) = match recorded(snapshot, replay) {
+        let by_role = Roles::new(snapshot, replay).modules(snapshot);
+        let (mut names, of, mut known_by) = match recorded(snapshot, replay) {
             Some((names, of)) => (names, of, KnownBy::Recorded),
             None => {
                 let (names, of) = layers(snapshot, replay, &run.stacks, &run.passes);
@@ -40,7 +44,35 @@ impl Modules {
                 (names, of, known_by)
             }
         };
-        Self { names, of, answers: Answers::new(replay, &run.passes), known_by }
+        if !by_role.is_empty() && known_by == KnownBy::Likely {
+            rename_loops(&mut names, &by_role);
+        }
+        if !by_role.is_empty() && known_by == KnownBy::Unknown {
+            known_by = KnownBy::Recorded;
+        }
+        let mut modules = Self { names, of, answers: Answers::new(replay, &run.passes), known_by };
+        modules.add(by_role, replay.allocations().len());
+        modules
+    }
+
+    /// Adds the modules of allocations that a recorder named.
+    fn add(&mut self, by_role: HashMap<AllocIdx, &str>, allocations: usize) {
+        if by_role.is_empty() {
+            return;
+        }
+        self.of.resize(allocations, 0);
+        let mut rows: HashMap<String, u32> = self.names.iter().cloned().zip(1..).collect();
+        let mut by_role: Vec<_> = by_role.into_iter().collect();
+        by_role.sort_unstable();
+        for (index, module) in by_role {
+            let row = *rows.entry_ref(module).or_insert_with(|| {
+                self.names.push(module.to_owned());
+                self.names.len() as u32
+            });
+            if let Some(of) = self.of.get_mut(index.index()) {
+                *of = row;
+            }
+        }
     }
 
     /// The module that an allocation was made in.
@@ -81,6 +113,47 @@ impl Modules {
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
+}
+
+/// Gives inferred loops over layers the names that the recorder has: `layers.3` becomes `model.layers.3` where that is
+/// the only list of modules with as many entries as the loop has calls.
+fn rename_loops(names: &mut [String], by_role: &HashMap<AllocIdx, &str>) {
+    let mut lists: HashMap<&str, u32> = HashMap::new();
+    for module in by_role.values() {
+        if let Some((list, number)) = first_number(module) {
+            let len = lists.entry(list).or_default();
+            *len = number.saturating_add(1).max(*len);
+        }
+    }
+    let mut loops: HashMap<String, u32> = HashMap::new();
+    for (list, number) in names.iter().filter_map(|name| first_number(name)) {
+        let len = loops.entry_ref(list).or_default();
+        *len = number.saturating_add(1).max(*len);
+    }
+    let only = |len: u32| {
+        let mut of_len = lists.iter().filter(|(_, of)| **of == len).map(|(list, _)| *list);
+        of_len.next().filter(|_| of_len.next().is_none())
+    };
+    let alone = |len: u32| loops.values().filter(|of| **of == len).count() == 1;
+    for name in names {
+        let Some((list, number)) = first_number(name) else { continue };
+        let Some(len) = loops.get(list).copied().filter(|len| alone(*len)) else { continue };
+        if let Some(list) = only(len) {
+            *name = format!("{list}.{number}");
+        }
+    }
+}
+
+/// The list of modules that a path enters first, and the entry: `model.layers` and 3 of `model.layers.3.mlp`.
+fn first_number(path: &str) -> Option<(&str, u32)> {
+    let mut start = 0_usize;
+    for part in path.split('.') {
+        if let Ok(number) = part.parse() {
+            return path.get(..start.checked_sub(1)?).map(|list| (list, number));
+        }
+        start += part.len() + 1;
+    }
+    None
 }
 
 /// The modules that `user_metadata` names; `None` if it names none.
@@ -135,6 +208,20 @@ fn module_path(metadata: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_loop_is_called_as_the_only_list_of_its_length() {
+        let renamed = |loops: &[&str], modules: &[&'static str]| {
+            let mut names: Vec<String> = loops.iter().map(|name| (*name).to_owned()).collect();
+            let by_role = modules.iter().zip(0..).map(|(module, index)| (AllocIdx(index), *module)).collect();
+            rename_loops(&mut names, &by_role);
+            names
+        };
+        let model = ["model.embed", "model.layers.0.attn", "model.layers.1.mlp", "experts.0", "experts.2"];
+        assert_eq!(renamed(&["layers.0", "layers.1"], &model), ["model.layers.0", "model.layers.1"]);
+        assert_eq!(renamed(&["layers.0"], &model), ["layers.0"], "no list has one entry");
+        assert_eq!(renamed(&["layers.0", "layers.1"], &["a.1", "b.1"]), ["layers.0", "layers.1"], "two have");
+    }
 
     #[test]
     fn what_names_a_module() {

@@ -50,17 +50,26 @@ pub fn capacity(text: &str) -> Result<u64, String> {
 pub struct Capacity {
     /// Bytes.
     pub bytes: i64,
-    /// Bytes that were held at some moment, so that it is not less.
+    /// Bytes that were held at some moment, so that it is not less. The same as `bytes` where a limit is known.
     pub at_least: i64,
-    /// Whether it is a limit that the program set; it is below `bytes` then.
+    /// Whether it is a limit that the program set; it is below `bytes` then, unless it is known.
     pub is_limit: bool,
 }
 
 impl Capacity {
-    /// What a file tells: a profile names the device, and a failed allocation says what the driver had left.
+    /// What a file tells: a recorder asks the driver, a profile names the device, and a failed allocation says what the
+    /// driver had left.
     pub fn of(snapshot: &Snapshot, replay: &Replay) -> Option<Self> {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let at_least = replay.peak(Counter::Reserved).bytes;
+        if let Some(memory) = snapshot.device_memory(replay.device()) {
+            let bytes = signed(memory.room());
+            return Some(match memory.limit == Some(memory.room()) {
+                true => Self { bytes, at_least: bytes, is_limit: true },
+                // Others may have held less before.
+                false => Self { bytes: bytes.max(at_least), at_least, is_limit: false },
+            });
+        }
         if let Some((_, bytes)) = snapshot.capacities.iter().find(|(device, _)| *device == replay.device()) {
             return Some(Self { bytes: signed(*bytes), at_least, is_limit: false });
         }
@@ -77,10 +86,16 @@ impl Capacity {
         Some(if last.is_limit { all.min_by_key(|found| found.bytes).unwrap_or(last) } else { last })
     }
 
+    /// Whether a limit is known to the byte, not only what it lies between.
+    pub fn is_exact(&self) -> bool {
+        self.at_least == self.bytes
+    }
+
     /// In words, as what a request ran into: `the per-process limit, 4.17 GiB to 4.20 GiB`.
     pub fn words(&self, bytes: ShowBytes<'_>) -> String {
         let amount = |n: i64| bytes(n.max(0).unsigned_abs());
         match self.is_limit {
+            true if self.is_exact() => format!("the per-process limit of {}", amount(self.bytes)),
             true if amount(self.at_least) == amount(self.bytes) => {
                 format!("the per-process limit of about {}", amount(self.bytes))
             }

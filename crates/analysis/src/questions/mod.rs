@@ -2,6 +2,7 @@
 
 pub(crate) mod capacity;
 pub(crate) mod compare;
+pub(crate) mod device;
 pub(crate) mod difftree;
 pub(crate) mod envelope;
 pub(crate) mod fragmentation;

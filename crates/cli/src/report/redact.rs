@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use vramscope_files::Opened;
-use vramscope_snapshot::{Damage, Extras, Settings, Snapshot, StrId, StringTable};
+use vramscope_snapshot::{Damage, DeviceMemory, Extras, Settings, Sidecar, Snapshot, StrId, StringTable};
 
 use super::public::{self, Said};
 
@@ -50,6 +50,7 @@ pub(super) fn redact(mut opened: Opened, keep_libraries: bool) -> Opened {
         capacities: old.capacities.clone(),
         outside: old.outside.clone(),
         rank: old.rank,
+        sidecar: old.sidecar.clone().map(|sidecar| Box::new(recorded(*sidecar))),
     };
     opened.snapshot = Arc::new(snapshot);
     opened
@@ -79,6 +80,23 @@ fn settings(settings: &Settings) -> Settings {
         all: known.map(|(name, text)| (name.clone(), value(text))).collect(),
         roundup_divisions: settings.roundup_divisions.clone(),
         ..*settings
+    }
+}
+
+/// Versions and sizes say nothing; settings may name paths, and a device may be named by its owner.
+fn recorded(sidecar: Sidecar) -> Sidecar {
+    let is_version = |text: &str| text.bytes().all(|c| c.is_ascii_alphanumeric() || b".+-_".contains(&c));
+    let versions = sidecar.versions.into_iter().filter(|(_, version)| is_version(version)).collect();
+    let devices = sidecar.devices.into_iter().map(|memory| DeviceMemory { model: None, ..memory }).collect();
+    let reason = ["exit", "signal", "step", "oom", "call"].iter().find(|known| **known == sidecar.reason);
+    Sidecar {
+        reason: reason.map_or_else(String::new, |reason| (*reason).to_owned()),
+        versions,
+        backend: sidecar.backend.filter(|backend| public::is_setting(backend)),
+        alloc_conf: None,
+        devices,
+        pinned: sidecar.pinned,
+        storages: sidecar.storages,
     }
 }
 
@@ -146,10 +164,15 @@ fn strings(snapshot: &Snapshot, keep_libraries: bool) -> StringTable {
         texts.replace(annotation.name, "phase", "");
     }
     for outside in &snapshot.outside {
-        match COMPONENTS.contains(&snapshot.text(outside.name)) {
-            true => drop(texts.public.insert(outside.name, snapshot.text(outside.name).to_owned())),
+        let name = snapshot.text(outside.name);
+        let is_process = name.strip_prefix("process ").is_some_and(|pid| pid.parse::<u64>().is_ok());
+        match is_process || COMPONENTS.contains(&name) {
+            true => drop(texts.public.insert(outside.name, name.to_owned())),
             false => texts.replace(outside.name, "component", ""),
         }
+    }
+    for storage in snapshot.sidecar.iter().flat_map(|sidecar| &sidecar.storages) {
+        texts.replace(storage.name, storage.role.name(), "");
     }
     let mut strings = StringTable::default();
     for row in 1..snapshot.strings.len() {
@@ -158,9 +181,26 @@ fn strings(snapshot: &Snapshot, keep_libraries: bool) -> StringTable {
     strings
 }
 
-/// What holds memory of an NPU besides PyTorch, as its driver calls it.
-const COMPONENTS: [&str; 12] =
-    ["APP", "FE", "GE", "HCCL", "HCOM", "IDEDD", "PTA", "PTA+GE", "RUNTIME", "SLOG", "TDT", "WORKSPACE"];
+/// What holds memory of a device besides PyTorch: as an NPU's driver calls it, and as a sidecar's reader does.
+const COMPONENTS: [&str; 17] = [
+    "APP",
+    "FE",
+    "GE",
+    "HCCL",
+    "HCOM",
+    "IDEDD",
+    "PTA",
+    "PTA+GE",
+    "RUNTIME",
+    "SLOG",
+    "TDT",
+    "WORKSPACE",
+    "NCCL",
+    "CUDA context and libraries",
+    "other processes",
+    "other processes, CUDA context and libraries",
+    "driver and unlisted processes",
+];
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]

@@ -32,6 +32,9 @@ impl File {
             write!(out, " · step {step}")?;
         }
         writeln!(out)?;
+        if let Some(recorder) = self.recorder.as_ref().filter(|recorder| !recorder.words.is_empty()) {
+            writeln!(out, "{}", style::paint(Role::Dim, &text::printable(&recorder.words)))?;
+        }
         if self.devices.is_empty() && self.is_damaged {
             writeln!(out, "  truncated: the file is cut before its first event or segment is complete")?;
         } else if self.devices.is_empty() {
@@ -166,6 +169,16 @@ impl Device {
     }
 
     fn print_outside(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let memory: Vec<_> = self.recorded.iter().filter(|(name, _)| name.ends_with("memory")).collect();
+        if !memory.is_empty() {
+            writeln!(out)?;
+            for (name, words) in &memory {
+                // The sentence about the device says what it is about.
+                let words = if *name == "memory" { words.clone() } else { format!("{name}: {words}") };
+                writeln!(out, "  {}", text::wrapped(&text::printable(&words), 4))?;
+            }
+            return Ok(());
+        }
         if self.outside.is_empty() {
             return Ok(());
         }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use vramscope_analysis::{
     Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Span, Status, Sum, Verdict, Weight, by_line,
-    gap, insights, is_internal_phase, phase_name, phases, spans,
+    gap, insights, is_internal_phase, phase_name, phases, recorded, spans, versions,
 };
 use vramscope_files::Opened;
-use vramscope_snapshot::{DeviceId, EventTable, Snapshot, StackId};
+use vramscope_snapshot::{DeviceId, DeviceMemory, EventTable, Pinned, Sidecar, Snapshot, StackId};
 
 use crate::args::FilterArgs;
 use crate::finding::FindingJson;
@@ -37,6 +37,8 @@ pub(crate) struct File {
     group: String,
     from_cache: bool,
     pub(super) warnings: Vec<String>,
+    /// What a recorder wrote beside the file.
+    pub(super) recorder: Option<RecorderJson>,
     #[serde(skip)]
     pub(super) is_damaged: bool,
     pub(super) devices: Vec<Device>,
@@ -66,6 +68,11 @@ pub(super) struct Device {
     pub(super) gap_at_peak: Option<Gap>,
     /// Memory that the framework's allocator does not manage, by who holds it: the last that is known.
     pub(super) outside: Vec<OutsideJson>,
+    /// Memory of the device as a whole, where a recorder asked the driver.
+    memory: Option<MemoryJson>,
+    /// What a recorder says of the device, in words.
+    #[serde(skip)]
+    pub(super) recorded: Vec<(&'static str, String)>,
     pub(super) phases: Vec<PhaseJson>,
     findings: Vec<FindingJson>,
     #[serde(skip)]
@@ -98,6 +105,72 @@ pub(super) struct OutsideJson {
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) peak: u64,
+}
+
+/// What a recorder says of the process.
+#[derive(Serialize)]
+pub(super) struct RecorderJson {
+    reason: String,
+    versions: BTreeMap<String, String>,
+    allocator: Option<String>,
+    alloc_conf: Option<String>,
+    pinned: Option<PinnedJson>,
+    /// Storages of models and optimizers that have a role.
+    roles: usize,
+    #[serde(skip)]
+    pub(super) words: String,
+}
+
+/// Pinned host memory.
+#[derive(Serialize)]
+struct PinnedJson {
+    blocks: u64,
+    held: u64,
+    peak: u64,
+    active: u64,
+    /// Bytes of the tensors in it, and of the blocks that these need; null where the recorder did not look.
+    tensors: Option<u64>,
+    rounded: Option<u64>,
+}
+
+impl RecorderJson {
+    fn new(sidecar: &Sidecar) -> Self {
+        let pinned = |pinned: Pinned| PinnedJson {
+            blocks: pinned.blocks,
+            held: pinned.held,
+            peak: pinned.peak,
+            active: pinned.active,
+            tensors: pinned.tensors.map(|(tensors, _)| tensors),
+            rounded: pinned.tensors.map(|(_, rounded)| rounded),
+        };
+        Self {
+            reason: sidecar.reason.clone(),
+            versions: sidecar.versions.iter().cloned().collect(),
+            allocator: sidecar.backend.clone(),
+            alloc_conf: sidecar.alloc_conf.clone(),
+            pinned: sidecar.pinned.map(pinned),
+            roles: sidecar.storages.len(),
+            words: versions(sidecar),
+        }
+    }
+}
+
+/// Memory of a device as a whole.
+#[derive(Serialize)]
+struct MemoryJson {
+    model: Option<String>,
+    capacity: u64,
+    free: u64,
+    reserved: u64,
+    outside: u64,
+    limit: Option<u64>,
+}
+
+impl MemoryJson {
+    fn new(memory: &DeviceMemory) -> Self {
+        let DeviceMemory { model, capacity, free, reserved, limit, .. } = memory.clone();
+        Self { model, capacity, free, reserved, outside: memory.outside(), limit }
+    }
 }
 
 /// Who else holds memory of a device: the last of each, and the most, in the order of their names.
@@ -200,6 +273,7 @@ impl File {
             group: opened.name.group.clone(),
             from_cache: opened.from_cache,
             warnings: text::warnings(&opened.snapshot),
+            recorder: opened.snapshot.sidecar.as_deref().map(RecorderJson::new),
             is_damaged: opened.snapshot.damage.is_some(),
             devices: Vec::new(),
         };
@@ -255,6 +329,8 @@ impl Device {
             rest_at_peak,
             gap_at_peak: subject.has_reserved().then(|| gap(snapshot, replay, &peak_state)),
             outside: outside(snapshot, device),
+            memory: snapshot.device_memory(device).map(MemoryJson::new),
+            recorded: recorded(snapshot, device, &text::size),
             phases: phase_rows(subject, &spans),
             findings: found.iter().map(|finding| FindingJson::new(Some(subject), finding)).collect(),
             found,

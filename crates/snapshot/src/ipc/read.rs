@@ -7,7 +7,7 @@ use super::tables::Incoming;
 use crate::model::{
     Action, Annotation, BlockState, BlockTable, Column, Damage, DeviceId, EventTable, Frame, FrameId, Fx,
     LoggedShape, Meta, MetaId, Outside, PoolId, Segment, SegmentKind, Settings, Snapshot, Source, StackId,
-    StackTable, Stage, StrId, StreamId, StringTable, Totals, Trace,
+    StackTable, Stage, Storage, StrId, StreamId, StringTable, TensorRole, Totals, Trace,
 };
 
 pub(super) fn read(mut source: impl BufRead) -> Result<Snapshot, IpcError> {
@@ -41,6 +41,10 @@ pub(super) fn read(mut source: impl BufRead) -> Result<Snapshot, IpcError> {
     snapshot.segments = segments(table("segments")?, &snapshot.blocks, streams, pools, stacks)?;
     snapshot.annotations = annotations(table("annotations")?, strings)?;
     snapshot.outside = outside(table("outside")?, strings)?;
+    let storages = storages(table("storages")?, strings)?;
+    if let Some(sidecar) = &mut snapshot.sidecar {
+        sidecar.storages = storages;
+    }
     while let Some(table) = Incoming::read(&mut source)? {
         snapshot.traces.push(trace(table, stacks, streams, pools, metas)?);
     }
@@ -203,6 +207,22 @@ fn outside(mut table: Incoming, strings: Limit) -> Result<Vec<Outside>, IpcError
     Ok((0..name.len()).map(row).collect())
 }
 
+fn storages(mut table: Incoming, strings: Limit) -> Result<Vec<Storage>, IpcError> {
+    let name = strings.ids(table.u32("name")?, StrId)?;
+    let (device, addr) = (table.i32("device")?, table.u64("addr")?);
+    let (bytes, role) = (table.u64("bytes")?, table.u8("role")?);
+    let row = |row: usize| {
+        Some(Storage {
+            device: DeviceId(device[row]),
+            addr: addr[row],
+            bytes: bytes[row],
+            role: *TensorRole::ALL.get(usize::from(role[row]))?,
+            name: name[row],
+        })
+    };
+    (0..name.len()).map(row).collect::<Option<_>>().ok_or(IpcError::Dangling("roles"))
+}
+
 fn trace(
     mut table: Incoming,
     stacks: Limit,
@@ -288,6 +308,17 @@ fn about(mut table: Incoming) -> Result<(Snapshot, usize), IpcError> {
             "setting" => settings.all.push((name, value)),
             "warning" => snapshot.warnings.push(value),
             "source" => snapshot.extras.sources.push(Source::new(name, value)),
+            "source_lines" => {
+                if let Some(source) = snapshot.extras.sources.pop() {
+                    let numbers = value.split(',').filter_map(|number| number.parse().ok());
+                    let lines = source.text().split('\n').map(str::to_owned);
+                    snapshot.extras.sources.push(Source::of_lines(name, numbers.zip(lines).collect()));
+                }
+            }
+            "sidecar" => {
+                let sidecar = serde_json::from_str(&value);
+                snapshot.sidecar = Some(sidecar.map_err(|_| IpcError::Missing("about.sidecar".into()))?);
+            }
             "shape" => snapshot.extras.shapes.extend(logged_shape(&name, &value)),
             "raw" => snapshot.extras.raw.push((name, value)),
             "unknown_key" => snapshot.unknown_keys.push(value),

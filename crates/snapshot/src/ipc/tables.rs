@@ -18,7 +18,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use super::IpcError;
 
 /// The layout of the tables; changes whenever they do.
-pub const VERSION: &str = "vramscope/snapshot/3";
+pub const VERSION: &str = "vramscope/snapshot/4";
 
 pub(super) const NAME: &str = "table";
 

@@ -85,6 +85,14 @@ pub(super) fn write(snapshot: &Snapshot, mut out: impl Write) -> Result<(), Arro
         .u64("bytes", |row| outside[row].bytes)
         .u64("peak", |row| outside[row].peak)
         .write(out)?;
+    let storages = snapshot.sidecar.as_deref().map(|sidecar| sidecar.storages.as_slice()).unwrap_or_default();
+    Outgoing::new("storages", storages.len())
+        .i32("device", |row| storages[row].device.0)
+        .u64("addr", |row| storages[row].addr)
+        .u64("bytes", |row| storages[row].bytes)
+        .u8("role", |row| storages[row].role as u8)
+        .u32("name", |row| storages[row].name.0)
+        .write(out)?;
     snapshot.traces.iter().try_for_each(|trace| events(trace, out))
 }
 
@@ -155,9 +163,15 @@ fn about(snapshot: &Snapshot, out: &mut impl Write) -> Result<(), ArrowError> {
     );
     facts.extend(snapshot.warnings.iter().map(|text| ("warning", String::new(), text.clone())));
     let extras = &snapshot.extras;
-    facts.extend(
-        extras.sources.iter().map(|source| ("source", source.file.clone(), source.text().to_owned())),
-    );
+    for source in &extras.sources {
+        facts.push(("source", source.file.clone(), source.text().to_owned()));
+        if !source.numbers().is_empty() {
+            let numbers: Vec<_> = source.numbers().iter().map(u32::to_string).collect();
+            facts.push(("source_lines", source.file.clone(), numbers.join(",")));
+        }
+    }
+    let sidecar = snapshot.sidecar.as_ref().and_then(|sidecar| serde_json::to_string(sidecar).ok());
+    facts.extend(sidecar.map(|sidecar| ("sidecar", String::new(), sidecar)));
     facts.extend(extras.shapes.iter().map(|logged| {
         let sides: Vec<_> = logged.shape.iter().map(u64::to_string).collect();
         let name = format!("{} {}", logged.device.0, logged.addr);

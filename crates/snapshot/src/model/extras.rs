@@ -21,6 +21,8 @@ pub struct Source {
     text: String,
     /// Where each line ends.
     ends: Vec<usize>,
+    /// The number of each line; empty if they count from 1.
+    numbers: Vec<u32>,
 }
 
 /// The shape that an operator gave its result.
@@ -43,17 +45,34 @@ impl Source {
     pub fn new(file: String, text: String) -> Self {
         let breaks = text.match_indices('\n').map(|(at, _)| at);
         let ends = breaks.chain([text.len()]).collect();
-        Self { file, text, ends }
+        Self { file, text, ends, numbers: Vec::new() }
     }
 
-    /// The whole text.
+    /// Lines of a file, each with its number.
+    pub fn of_lines(file: String, mut lines: Vec<(u32, String)>) -> Self {
+        lines.sort_by_key(|(number, _)| *number);
+        lines.dedup_by_key(|(number, _)| *number);
+        let (numbers, texts): (Vec<u32>, Vec<String>) =
+            lines.into_iter().map(|(number, text)| (number, text.replace('\n', " "))).unzip();
+        Self { numbers, ..Self::new(file, texts.join("\n")) }
+    }
+
+    /// The lines that are known, joined.
     pub fn text(&self) -> &str {
         &self.text
     }
 
+    /// The numbers of the lines of [`Source::text`]; empty if they count from 1.
+    pub fn numbers(&self) -> &[u32] {
+        &self.numbers
+    }
+
     /// A line, from 1, without the spaces around it.
     pub fn line(&self, number: u32) -> Option<&str> {
-        let row = (number as usize).checked_sub(1)?;
+        let row = match self.numbers.as_slice() {
+            [] => (number as usize).checked_sub(1)?,
+            numbers => numbers.binary_search(&number).ok()?,
+        };
         let start = row.checked_sub(1).and_then(|row| self.ends.get(row)).map_or(0, |end| end + 1);
         self.text.get(start..*self.ends.get(row)?).map(str::trim)
     }
@@ -92,5 +111,12 @@ mod tests {
         let source = Source::new("a.py".into(), "import torch\n  y = model(x)\nlast".into());
         let lines: Vec<_> = (0..5).map(|number| source.line(number)).collect();
         assert_eq!(lines, [None, Some("import torch"), Some("y = model(x)"), Some("last"), None]);
+    }
+
+    #[test]
+    fn some_lines_of_a_file() {
+        let source = Source::of_lines("a.py".into(), vec![(40, "  y = 2".into()), (7, "x = 1".into())]);
+        let lines = [1, 7, 8, 40, 41].map(|number| source.line(number));
+        assert_eq!(lines, [None, Some("x = 1"), None, Some("y = 2"), None]);
     }
 }

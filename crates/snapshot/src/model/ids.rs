@@ -68,7 +68,7 @@ impl PoolId {
 }
 
 /// A device ordinal, as the position in `device_traces` gives it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceId(pub i32);
 
 impl DeviceId {

@@ -1,8 +1,9 @@
 //! What one file says.
 
 use super::{
-    Annotation, BlockTable, DeviceId, EventTable, Extras, Frame, FrameId, Has, Meta, MetaId, Outside, PoolId,
-    Segment, Settings, StackId, StackTable, StrId, StreamId, StringTable, Totals, Trace,
+    Annotation, BlockTable, DeviceId, DeviceMemory, EventTable, Extras, Frame, FrameId, Has, Meta, MetaId,
+    Outside, PoolId, Segment, Settings, Sidecar, StackId, StackTable, StrId, StreamId, StringTable, Totals,
+    Trace,
 };
 
 /// A pool's two numbers. `(0, 0)` is the default pool, `(0, n)` a `MemPool`, `(n, 0)` a CUDA graph's.
@@ -63,6 +64,8 @@ pub struct Snapshot {
     pub unknown_keys: Vec<String>,
     /// What other recorders added.
     pub extras: Extras,
+    /// What vramscope's recorder wrote beside the file.
+    pub sidecar: Option<Box<Sidecar>>,
     /// Frames that are passed over when the user's own line of a stack is looked for: the user's choice, not the
     /// file's. In order.
     pub ignored_frames: Vec<FrameId>,
@@ -143,6 +146,11 @@ impl Snapshot {
     pub fn device_name(&self, device: DeviceId) -> String {
         let named = self.device_names.iter().find(|(named, _)| *named == device);
         vramscope_format::device(device.0, named.map(|(_, name)| name.as_str()))
+    }
+
+    /// What a recorder says of a device's memory as a whole.
+    pub fn device_memory(&self, device: DeviceId) -> Option<&DeviceMemory> {
+        self.sidecar.as_ref()?.devices.iter().find(|memory| memory.device == device)
     }
 
     /// The final segments of a device, by address.

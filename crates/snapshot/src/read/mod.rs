@@ -14,6 +14,7 @@ mod objects;
 mod oddities;
 mod pickle;
 mod rows;
+mod sidecar;
 mod sniff;
 mod sqlite;
 mod timeline;
@@ -22,6 +23,7 @@ mod unpack;
 mod value;
 
 pub use ascend::{AscendFolder, AscendPart, AscendProfile, add_memory_usage, profile_rank};
+pub use sidecar::add_sidecar;
 pub use sniff::{PROBE_BYTES, looks_like_snapshot};
 
 use html::HtmlReader;

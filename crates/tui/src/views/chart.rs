@@ -360,7 +360,11 @@ fn draw_capacity(
             cell.set_symbol("┄").set_style(style);
         }
     }
-    let word = if capacity.is_limit { "limit below" } else { "capacity" };
+    let word = match capacity.is_limit {
+        true if capacity.is_exact() => "limit",
+        true => "limit below",
+        false => "capacity",
+    };
     let text = format!(" {word} {} ", bytes(capacity.bytes));
     if area.width > 40 {
         put(buffer, area, area.x + 2, y, &text, style);

@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use vramscope_format::{fit, plural, size, wrap};
+use vramscope_format::{fit, plural, printable, size, wrap};
 
 use vramscope_analysis::Severity;
 
@@ -28,8 +28,9 @@ pub(crate) fn role(severity: Severity) -> (Role, &'static str) {
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     let insights = &pane.subject().index().insights;
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
-    // Other devices have the last lines.
-    let others = others(pane);
+    // Other devices have the last lines, after what the recorder says of this one.
+    let mut others = others(pane);
+    others.extend(recorded(pane));
     let lines = others.len().min(usize::from(area.height / 4)) as u16;
     let rest = Rect { y: area.bottom() - lines, height: lines, ..area };
     let area = Rect { height: area.height - lines, ..area };
@@ -63,6 +64,14 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let inner = Rect { y: below.y + 1, height: below.height.saturating_sub(1), ..below };
         draw_one(buffer, inner, insight, pane, theme);
     }
+}
+
+/// What a recorder wrote beside the file.
+fn recorded(pane: &Pane) -> impl Iterator<Item = String> {
+    let subject = pane.subject();
+    let facts =
+        vramscope_analysis::recorded(subject.snapshot(), subject.replay().device(), &|bytes| size(bytes));
+    facts.into_iter().map(|(name, words)| printable(&format!("{name}: {words}")))
 }
 
 /// What is found on the other devices of the file.

@@ -72,7 +72,9 @@ fn file(app: &mut App, ui: &mut Ui, summary: &Summary) {
         ("failed allocations", count(summary.ooms.len() as u64)),
     ];
     capacity(app, ui);
-    table(ui, "file", rows.iter().map(|(name, value)| (*name, value.as_str())), dim);
+    let rows = rows.iter().map(|(name, value)| (*name, value.as_str()));
+    let recorded = summary.recorded.iter().map(|(name, words)| (name.as_str(), words.as_str()));
+    table(ui, "file", rows.chain(recorded), dim);
 }
 
 /// The line of the timeline that memory cannot rise above.

@@ -4,14 +4,18 @@ use vramscope_analysis::Replay;
 use vramscope_engine::{OpenFile, Session};
 use vramscope_naming::Name;
 use vramscope_snapshot::{
-    AscendFolder, PROBE_BYTES, ReadError, Reader, Snapshot, ipc, looks_like_snapshot, profile_rank,
+    AscendFolder, PROBE_BYTES, ReadError, Reader, Snapshot, add_sidecar, ipc, looks_like_snapshot,
+    profile_rank,
 };
 use wasm_bindgen::prelude::*;
 
+/// More of a sidecar is not kept; what is there then cannot be read, and says so.
+const MOST_SIDECAR_BYTES: usize = 64 << 20;
+
 /// A file on its way.
 enum Incoming {
-    /// Whatever PyTorch wrote.
-    File(Box<Reader>),
+    /// Whatever PyTorch wrote, and what a recorder wrote beside it.
+    File { reader: Box<Reader>, sidecar: Vec<u8> },
     /// The files of a profile.
     Profile(Box<AscendFolder>),
     /// What a report carries, with the rank and the role in words.
@@ -26,8 +30,10 @@ struct Reading {
     bytes: u64,
     /// Whether it must be a snapshot.
     named: bool,
-    /// Whether its bytes were asked for.
-    asked: bool,
+    /// Files that it has: a snapshot, and a sidecar.
+    files: usize,
+    /// How many of them were asked for.
+    asked: usize,
 }
 
 /// A session, and the file that is being read into it.
@@ -65,12 +71,14 @@ impl Worker {
         looks_like_snapshot(head)
     }
 
-    /// Begins a file.
-    pub fn begin(&mut self, path: String, bytes: f64, named: bool) {
+    /// Begins a file, which a sidecar may follow.
+    pub fn begin(&mut self, path: String, bytes: f64, named: bool, has_sidecar: bool) {
         let bytes = bytes as u64;
-        let source = Incoming::File(Box::new(Reader::new().expect_len(bytes)));
+        let reader = Box::new(Reader::new().expect_len(bytes));
+        let source = Incoming::File { reader, sidecar: Vec::new() };
         let name = vramscope_naming::name(&path);
-        self.reading = Some(Reading { path, name, source, bytes, named, asked: false });
+        let files = 1 + usize::from(has_sidecar);
+        self.reading = Some(Reading { path, name, source, bytes, named, files, asked: 0 });
     }
 
     /// Begins a profile, whose files have these names and sizes.
@@ -78,7 +86,7 @@ impl Worker {
         let name = vramscope_naming::profile_name(&path, profile_rank(names.iter().map(String::as_str)));
         let files = names.into_iter().zip(bytes.into_iter().map(|bytes| bytes as u64)).collect();
         let source = Incoming::Profile(Box::new(AscendFolder::new(files)));
-        self.reading = Some(Reading { path, name, source, bytes: 0, named, asked: false });
+        self.reading = Some(Reading { path, name, source, bytes: 0, named, files: 1, asked: 0 });
     }
 
     /// Says that the rest of a file of a profile cannot be had.
@@ -92,23 +100,32 @@ impl Worker {
     pub fn begin_arrow(&mut self, path: String, rank: String, role: Option<String>, bytes: f64) {
         let (bytes, source) = (bytes as u64, Incoming::Arrow(Vec::new(), rank, role));
         self.reading =
-            Some(Reading { path, name: Name::default(), source, bytes, named: true, asked: false });
+            Some(Reading { path, name: Name::default(), source, bytes, named: true, files: 1, asked: 0 });
     }
 
     /// Which of its files is to be fed next; none after the last.
     pub fn next_file(&mut self) -> Option<usize> {
-        let Reading { source, asked, .. } = self.reading.as_mut()?;
+        let Reading { source, files, asked, .. } = self.reading.as_mut()?;
         match source {
             Incoming::Profile(folder) => folder.next_file(),
-            Incoming::File(_) | Incoming::Arrow(..) => (!std::mem::replace(asked, true)).then_some(0),
+            Incoming::File { .. } | Incoming::Arrow(..) => (*asked < *files).then(|| {
+                *asked += 1;
+                *asked - 1
+            }),
         }
     }
 
     /// The next bytes of the file.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<(), JsValue> {
-        let Some(Reading { source, named, .. }) = &mut self.reading else { return Ok(()) };
+        let Some(Reading { source, named, asked, .. }) = &mut self.reading else { return Ok(()) };
         match source {
-            Incoming::File(reader) => reader.feed(chunk).map_err(|error| refuse(&error, *named)),
+            Incoming::File { sidecar, .. } if *asked > 1 => {
+                if sidecar.len() <= MOST_SIDECAR_BYTES {
+                    sidecar.extend_from_slice(chunk);
+                }
+                Ok(())
+            }
+            Incoming::File { reader, .. } => reader.feed(chunk).map_err(|error| refuse(&error, *named)),
             Incoming::Profile(folder) => {
                 folder.feed(chunk);
                 Ok(())
@@ -131,7 +148,13 @@ impl Worker {
             return Ok(0);
         };
         let read = match source {
-            Incoming::File(reader) => reader.finish().map(|snapshot| (snapshot, bytes)),
+            Incoming::File { reader, sidecar } => reader.finish().map(|mut snapshot| {
+                if !sidecar.is_empty() {
+                    let file = path.rsplit('/').next().unwrap_or_default();
+                    add_sidecar(&mut snapshot, vramscope_naming::stem(file), &sidecar);
+                }
+                (snapshot, bytes)
+            }),
             Incoming::Profile(folder) => folder.finish(),
             Incoming::Arrow(packed, rank, role) => {
                 let snapshot = ipc::decode(&*packed).map_err(|error| error.to_string())?;

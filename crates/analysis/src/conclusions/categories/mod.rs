@@ -14,8 +14,8 @@
 //! - *other*: whatever else has a stack.
 //! - *unknown*: the file cannot tell.
 //!
-//! What the profiler said of an allocation (`category` of an event) comes before these, and a user's
-//! [`Rules`] before everything. Every allocation is in exactly one category, so the categories add up to the
+//! What the profiler said of an allocation (`category` of an event), and the roles that a recorder listed beside the
+//! snapshot, come before these, and a user's [`Rules`] before everything. Every allocation is in exactly one category, so the categories add up to the
 //! counters at every moment.
 
 mod layout;
@@ -24,10 +24,12 @@ mod old;
 mod rules;
 
 use hashbrown::HashSet;
-use vramscope_snapshot::{EventTable, Pool, Snapshot, StrId};
+use vramscope_snapshot::{EventTable, Pool, Snapshot, StrId, TensorRole};
 
 use crate::conclusions::known::KnownBy;
+use crate::conclusions::roles::Roles;
 use crate::conclusions::run::Run;
+use crate::conclusions::stacks::Role;
 use crate::questions::pools::Pools;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
@@ -148,15 +150,41 @@ fn classify_run(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) 
         (0..numbers.len()).find(fits).map(|row| numbers[row])
     };
     let profiler = Profiler::new(snapshot, replay);
+    let roles = Roles::new(snapshot, replay);
     let (mut of, mut known_by) = by_lives(snapshot, replay, run);
     for (index, allocation) in replay.allocations().iter() {
-        let recorded = by_user(index, &allocation).or_else(|| profiler.category(&allocation));
+        let role = || roles.of(index).map(|storage| of_role(storage.role));
+        let recorded = by_user(index, &allocation).or_else(role).or_else(|| profiler.category(&allocation));
         if let Some(category) = recorded {
             of[index.index()] = category;
             known_by[index.index()] = KnownBy::Recorded;
+        } else if !roles.is_empty() && is_contradicted(of[index.index()], &allocation, run) {
+            let is_in_flight =
+                run.passes.inside(allocation.opened).is_some_and(|pass| pass.to >= replay.end());
+            (of[index.index()], known_by[index.index()]) = match is_in_flight {
+                true => (TEMPORARY, KnownBy::Likely),
+                false => (OTHER, KnownBy::Unknown),
+            };
         }
     }
     Categories { names, of, known_by }
+}
+
+const fn of_role(role: TensorRole) -> u8 {
+    match role {
+        TensorRole::Parameter | TensorRole::Buffer => PARAMETERS,
+        TensorRole::Gradient => GRADIENTS,
+        TensorRole::Optimizer => OPTIMIZER,
+    }
+}
+
+/// Whether a category is none that an allocation without a recorded role can have. The recorder lists the parameters,
+/// gradients and optimizer state of all models that are alive at the dump, so what lives then and is not listed is none.
+/// DDP's buckets are gradients that no parameter has.
+fn is_contradicted(category: u8, allocation: &Allocation, run: &Run) -> bool {
+    matches!(category, PARAMETERS | GRADIENTS | OPTIMIZER)
+        && allocation.closed == Moment::NEVER
+        && run.stacks.role_of(allocation) != Role::Buckets
 }
 
 /// What the run shows of every allocation.

@@ -12,6 +12,7 @@
 //! If the device itself had room, a limit was in force (`set_per_process_memory_fraction`, or a quota): then
 //! only the holes count as free.
 
+mod elsewhere;
 mod pool;
 mod remedy;
 
@@ -27,6 +28,7 @@ use crate::questions::weights::live_weights;
 use crate::replay::Oom;
 use crate::replay::allocations::Moment;
 use crate::replay::state::State;
+use elsewhere::Elsewhere;
 use pool::Owner;
 use remedy::Remedy;
 use vramscope_format::count;
@@ -114,6 +116,7 @@ struct Failure<'a> {
     /// Whether a limit kept the process from what the device had.
     is_limited: bool,
     capacity: Option<Capacity>,
+    elsewhere: Option<Elsewhere<'a>>,
     remedy: Remedy,
     /// The peaks of the steps before, and where they lead.
     peaks: Vec<u64>,
@@ -139,6 +142,7 @@ impl<'a> Failure<'a> {
             holes: state.holes.iter().fold(0_u64, |sum, hole| sum.saturating_add(hole.size)),
             is_limited: oom.device_free >= oom.requested,
             capacity: Capacity::of(snapshot, replay),
+            elsewhere: Elsewhere::of(snapshot, replay, oom, &state),
             remedy: remedy::find(case, oom),
             trend: Trend::of(&peaks),
             most: heaviest
@@ -249,6 +253,11 @@ impl<'a> Failure<'a> {
         } else {
             ""
         };
+        if let Some(others) = self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.advice(short, bytes))
+            && !self.is_limited
+        {
+            return others;
+        }
         if let Some((trend, _)) = self.too_much() {
             let last = self.peaks.last().copied().unwrap_or_default();
             let setting = match &self.remedy {
@@ -303,7 +312,9 @@ impl<'a> Failure<'a> {
             }
             false => format!("{} was free on the device", bytes(oom.device_free)),
         };
-        let what = format!("{}; {on_device}; {}", asked(case, oom, &site), self.why());
+        let elsewhere = self.elsewhere.as_ref();
+        let held = elsewhere.filter(|_| !self.is_limited).map_or_else(String::new, |held| held.words(bytes));
+        let what = format!("{}; {on_device}{held}; {}", asked(case, oom, &site), self.why());
         let fits = if self.is_limited { self.fits } else { self.fits.max(oom.device_free) };
         let mut finding = Finding::new(Kind::OutOfMemory, Severity::High, oom.requested, (at, at))
             .says(what, self.advice())
@@ -316,7 +327,12 @@ impl<'a> Failure<'a> {
             finding = finding.with("pool, inferred from the allocations around it", Amount::Text(pool));
         }
         finding = finding.with("free on the device", Amount::Bytes(oom.device_free));
-        if let Some(capacity) = self.capacity.filter(|capacity| capacity.is_limit) {
+        if let Some(elsewhere) = elsewhere {
+            finding = elsewhere.evidence(finding);
+        }
+        if let Some(limit) = self.capacity.filter(|capacity| capacity.is_limit && capacity.is_exact()) {
+            finding = finding.with("per-process limit", Amount::Bytes(super::signed(limit.bytes)));
+        } else if let Some(capacity) = self.capacity.filter(|capacity| capacity.is_limit) {
             finding = finding
                 .with("granted, so the limit is at least", Amount::Bytes(super::signed(capacity.at_least)))
                 .with("refused, so the limit is below", Amount::Bytes(super::signed(capacity.bytes)));
