@@ -60,6 +60,30 @@ def test_sidecars_keep_to_their_schema(tmp_path) -> None:
         jsonschema.validate(facts, schema)
 
 
+def test_models_that_nobody_named_are_listed_after_the_one_that_was(tmp_path) -> None:
+    code = """
+        import torch, vramscope
+        student, teacher = torch.nn.Module(), torch.nn.Module()
+        teacher._parameters = {"frozen": torch._Tensor(0xf000, 2048)}
+        with vramscope.record('run', model=student): torch.init()
+    """
+    assert python(code, tmp_path).stderr == ""
+    roles = sidecars(tmp_path / "run")[0]["roles"]
+    names = [row["name"] for row in roles["storages"]]
+    assert (roles["from"], names[:2], "frozen" in names) == ("given", ["weight", "bias"], True)
+
+
+def test_pinned_tensors_need_blocks_of_powers_of_two(tmp_path) -> None:
+    code = """
+        import torch, vramscope
+        kept = [torch.Tensor(0x100, 5 << 20, True), torch.Tensor(0x100, 5 << 20, True), torch.Tensor(0x200, 1, False)]
+        with vramscope.record('run'): torch.init()
+    """
+    assert python(code, tmp_path).stderr == ""
+    # Both tensors have one storage of 5 MiB, in a block of 8.
+    assert sidecars(tmp_path / "run")[0]["pinned_tensors"] == {"count": 1, "bytes": 5 << 20, "rounded": 8 << 20}
+
+
 def test_roles_are_named_by_address(tmp_path) -> None:
     code = """
         import torch, vramscope

@@ -131,10 +131,14 @@ class Recorder:
         if not self.active or self._pid == os.getpid():
             return
         history = torch.cuda.memory._record_memory_history
-        try:
-            history(**self._how, global_record_annotations=self._annotations)
-        except TypeError:  # Before torch 2.7.
-            history(**self._how)
+        annotated = {**self._how, "global_record_annotations": self._annotations}
+        # Torch 2.14 records pinned memory, too, and torch before 2.7 has no annotations of all threads.
+        for options in ({**annotated, "record_pinned_host_memory": True}, annotated, self._how):
+            try:
+                history(**options)
+                break
+            except TypeError:
+                continue
         self._pid, self._started_us = os.getpid(), time.time_ns() // 1000
         _observe(torch)
         _count_steps()
@@ -273,8 +277,11 @@ class Recorder:
         models = [model for model in (ref() for ref in self._models) if model is not None]
         optimizers = [optimizer for optimizer in (ref() for ref in self._optimizers) if optimizer is not None]
         given = bool(models or optimizers)
-        if not given:
-            models, optimizers = roles.discover()
+        # What is not listed is no parameter, gradient or optimizer state, so the models of others are listed, too. Those
+        # that the program named come first: their names count.
+        found_models, found_optimizers = roles.discover()
+        models += [model for model in found_models if all(model is not known for known in models)]
+        optimizers += [found for found in found_optimizers if all(found is not known for known in optimizers)]
         return {"from": "given" if given else "found", "storages": roles.collect(models, optimizers)}
 
     def _keep(self, reason: str, path: str) -> None:

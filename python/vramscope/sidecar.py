@@ -12,7 +12,7 @@ import platform
 import time
 from typing import Any, Callable, TypeVar
 
-from . import naming, nvml
+from . import naming, nvml, roles as tensor_roles
 
 SCHEMA = "vramscope/sidecar/1"
 
@@ -68,6 +68,17 @@ def _host(torch: Any) -> dict[str, int] | None:
     return {name: value for name, value in stats.items() if isinstance(value, int)}
 
 
+def _pinned(torch: Any, host: dict[str, int]) -> dict[str, int] | None:
+    """Tensors in pinned memory, and the blocks that they need. PyTorch counts blocks only."""
+    if not host.get("active_bytes.current", 1):
+        return None
+    sizes = tensor_roles.pinned_sizes(torch)
+    rounded = sum(1 << (size - 1).bit_length() for size in sizes)
+    # Above pinned_max_round_threshold requests are not rounded.
+    rounded = max(sum(sizes), min(rounded, host.get("active_bytes.current", rounded)))
+    return {"count": len(sizes), "bytes": sum(sizes), "rounded": rounded}
+
+
 def _nccl(torch: Any) -> list[dict[str, Any]]:
     """What communicators hold, by process group: torch 2.12 with NCCL 2.29.7 tells."""
     groups = torch.distributed.distributed_c10d._world.pg_names
@@ -107,6 +118,7 @@ def collect(
     hostname: bool = False,
 ) -> dict[str, Any]:
     """All facts about this process at this moment."""
+    host = _try(lambda: _host(torch))
     world = _try(torch.distributed.get_world_size) if _distributed(torch) else os.environ.get("WORLD_SIZE")
     devices = range(_try(torch.cuda.device_count) or 0)
     return {
@@ -129,7 +141,8 @@ def collect(
         "recording": recording,
         "allocator": {"backend": _try(torch.cuda.get_allocator_backend), "settings": _settings()},
         "devices": [_device(torch, device, oom) for device in devices if _has_context(torch, device)],
-        "host_memory": _try(lambda: _host(torch)),
+        "host_memory": host,
+        "pinned_tensors": _try(lambda: _pinned(torch, host)) if host else None,
         "nccl": (_try(lambda: _nccl(torch)) if _distributed(torch) else None) or [],
         "oom": oom,
         "roles": roles,

@@ -71,6 +71,19 @@ class _Tensor:
         return types.SimpleNamespace(data_ptr=lambda: self.address, nbytes=lambda: self.size)
 
 
+class Tensor:
+    """A tensor on the host."""
+
+    def __init__(self, address, size, pinned):
+        self.address, self.size, self.pinned, self.device = address, size, pinned, types.SimpleNamespace(type="cpu")
+
+    def is_pinned(self):
+        return self.pinned
+
+    def untyped_storage(self):
+        return types.SimpleNamespace(data_ptr=lambda: self.address, nbytes=lambda: self.size)
+
+
 cuda = types.SimpleNamespace(
     OutOfMemoryError=OutOfMemoryError,
     _lazy_call=_lazy_call,
@@ -81,7 +94,7 @@ cuda = types.SimpleNamespace(
     memory_allocated=lambda device: 11 << 30,
     get_per_process_memory_fraction=lambda device: 0.5,
     get_allocator_backend=lambda: "native",
-    host_memory_stats=lambda: {"allocated_bytes.current": 1 << 20},
+    host_memory_stats=lambda: {"allocated_bytes.current": 8 << 20, "active_bytes.current": 8 << 20},
     memory=types.SimpleNamespace(_record_memory_history=_record_memory_history, _dump_snapshot=_dump_snapshot),
 )
 version = types.SimpleNamespace(cuda="13.0", hip=None)
