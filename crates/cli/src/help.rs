@@ -10,6 +10,7 @@ use crate::args::Args;
 
 /// What verbs are for, and which they are.
 const GROUPS: &[(&str, &[&str])] = &[
+    ("Record", &["run"]),
     ("Look", &["summary", "tui", "view", "at", "top", "tree", "events", "segments", "overlap", "lives"]),
     (
         "Explain",
@@ -32,8 +33,10 @@ const GROUPS: &[(&str, &[&str])] = &[
 ];
 
 /// What most people need: `vramscope -h` lists these.
-const EVERYDAY: &[&str] =
-    &["summary", "insights", "tui", "view", "at", "top", "tree", "diff", "ranks", "whatif", "report", "demo"];
+const EVERYDAY: &[&str] = &[
+    "run", "summary", "insights", "tui", "view", "at", "top", "tree", "diff", "ranks", "whatif", "report",
+    "demo",
+];
 
 /// Options that every verb with files has: `vramscope help filters` describes them.
 const FILTERS: &[&str] = &[

@@ -15,6 +15,7 @@ mod fragmentation;
 mod help;
 mod insights;
 mod lives;
+mod measure;
 mod minimum;
 mod modules;
 mod output;
@@ -23,6 +24,7 @@ mod phases;
 mod pools;
 mod progress;
 mod ranks;
+mod record;
 mod report;
 mod segments;
 mod serve;
@@ -70,14 +72,16 @@ pub fn main() -> ExitCode {
 }
 
 /// Answers a command line that prints something: what standard output would get goes to `out`. What opens a
-/// window, a terminal or a port is refused. An error is what standard error would say.
+/// window, a terminal or a port, or runs a program, is refused. An error is what standard error would say.
 pub fn answer<Text>(line: impl IntoIterator<Item = Text>, out: &mut dyn Write) -> Result<(), String>
 where
     Text: Into<OsString> + Clone,
 {
     let args = Args::try_parse_from(line).map_err(|error| error.to_string())?;
     match &args.command {
-        None | Some(Command::Tui(_) | Command::View(_) | Command::Serve(_)) => Err("not here".into()),
+        None | Some(Command::Tui(_) | Command::View(_) | Command::Serve(_) | Command::Run(_)) => {
+            Err("not here".into())
+        }
         Some(_) => run(&args, out).map(|_| ()).map_err(|error| format!("{error:#}")),
     }
 }
@@ -114,6 +118,7 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::View(view) => view::run(view, out),
         Command::Report(report) => report::run(report, out),
         Command::Serve(serve) => serve::run(serve, out),
+        Command::Run(args) => record::run(args),
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Events(events) => events::run(events, out),
         Command::Whatif(args) => whatif::run(args, out),

@@ -76,7 +76,7 @@ pub(crate) fn open(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode>
     }
     let output = OutputArgs { json: false, cache: open.cache.clone() };
     let sources = Sources { paths: open.paths.clone(), filter: FilterArgs::default(), output };
-    summary::run(&SummaryArgs { sources }, out)
+    summary::run(&SummaryArgs { sources, fail_on: Vec::new() }, out)
 }
 
 /// Whether one word is the other with a letter or two wrong, too many or missing.

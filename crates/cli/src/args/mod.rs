@@ -76,6 +76,7 @@ pub(crate) enum Command {
     Export(Box<ExportArgs>),
     View(crate::view::ViewArgs),
     Serve(crate::serve::ServeArgs),
+    Run(crate::record::RunArgs),
     Report(Box<crate::report::ReportArgs>),
     Tune(Box<crate::tune::TuneArgs>),
     Whatif(Box<crate::whatif::WhatifArgs>),
@@ -339,10 +340,16 @@ pub(crate) struct EventsArgs {
   vramscope summary snapshot.pickle
   vramscope summary runs/today/            # every rank below a folder
   zcat snapshot.pickle.gz | vramscope summary -
-  vramscope summary --json snapshot.pickle | jq '.files[0].devices[0].peak'")]
+  vramscope summary --json snapshot.pickle | jq '.files[0].devices[0].peak'
+  vramscope summary snapshot.pickle --fail-on 'peak>30GiB,oom,leak'    # exit code 1 if it has any of these")]
 pub(crate) struct SummaryArgs {
     #[command(flatten)]
     pub(crate) sources: Sources,
+    /// Fail with exit code 1 if a device has any of these, separated by commas: COUNTER>SIZE or COUNTER>PERCENT% of the
+    /// device, where peak, end, peak:COUNTER and end:COUNTER are as of diff; oom; leak; a finding of at least low, medium
+    /// or high severity; a kind or id of a finding
+    #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
+    pub(crate) fail_on: Vec<crate::summary::Limit>,
 }
 
 /// What was in memory at a moment: totals and live allocations, largest first

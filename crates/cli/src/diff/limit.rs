@@ -2,18 +2,17 @@
 
 use std::str::FromStr;
 
-use vramscope_analysis::Counter;
 use vramscope_format::parse_bytes;
 
 use super::Totals;
+use crate::measure::Measure;
 use crate::text;
 
 /// A limit as it is typed: `peak+5%`, `end:reserved+100MiB`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limit {
     text: String,
-    at_peak: bool,
-    counter: Counter,
+    measure: Measure,
     more: More,
 }
 
@@ -29,31 +28,19 @@ impl FromStr for Limit {
     fn from_str(typed: &str) -> Result<Self, String> {
         let wrong = || format!("'{typed}' is not a limit (try peak+5%, end:reserved+100MiB)");
         let (what, more) = typed.split_once('+').ok_or_else(wrong)?;
-        let (when, counter) = match what.split_once(':') {
-            Some((when, name)) => {
-                let counter = Counter::ALL.into_iter().find(|counter| counter.name() == name);
-                (when, counter.ok_or_else(wrong)?)
-            }
-            None => (what, Counter::Requested),
-        };
-        let at_peak = match when {
-            "peak" => true,
-            "end" => false,
-            _ => return Err(wrong()),
-        };
+        let measure = Measure::parse(what).ok_or_else(wrong)?;
         let more = match more.strip_suffix('%') {
             Some(percent) => More::Percent(percent.parse().map_err(|_| wrong())?),
             None => More::Bytes(parse_bytes(more)?),
         };
-        Ok(Self { text: typed.to_owned(), at_peak, counter, more })
+        Ok(Self { text: typed.to_owned(), measure, more })
     }
 }
 
 impl Limit {
     /// What is wrong with these values, if anything.
     pub(super) fn exceeded(&self, before: &Totals, after: &Totals) -> Option<String> {
-        let get =
-            |totals: &Totals| if self.at_peak { totals.peak } else { totals.end }[self.counter as usize];
+        let get = |totals: &Totals| self.measure.of(&totals.peak, &totals.end);
         let (before, after) = (get(before), get(after));
         let allowed = match self.more {
             More::Bytes(bytes) => vramscope_format::signed(bytes),
@@ -61,10 +48,10 @@ impl Limit {
         };
         let grown = after.saturating_sub(before);
         (grown > allowed).then(|| {
-            let (when, name) = (if self.at_peak { "peak" } else { "end" }, self.counter.name());
             format!(
-                "{}: {when} {name} is {}, was {} ({}, {} allowed)",
+                "{}: {} is {}, was {} ({}, {} allowed)",
                 self.text,
+                self.measure.words(),
                 text::bytes(after),
                 text::bytes(before),
                 text::signed(grown),
@@ -77,11 +64,13 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vramscope_analysis::Counter;
 
     #[test]
     fn limits_as_they_are_typed() {
         let limit: Limit = "end:reserved+1KiB".parse().unwrap();
-        assert_eq!((limit.at_peak, limit.counter, limit.more), (false, Counter::Reserved, More::Bytes(1024)));
+        let reserved = Measure { at_peak: false, counter: Counter::Reserved };
+        assert_eq!((limit.measure, limit.more), (reserved, More::Bytes(1024)));
         let totals = |bytes| Totals { peak: [bytes; 4], end: [bytes; 4] };
         let limit: Limit = "peak+5%".parse().unwrap();
         assert_eq!(limit.exceeded(&totals(1000), &totals(1050)), None);

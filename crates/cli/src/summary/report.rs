@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Span, Status, Sum, Verdict, Weight, by_line,
-    gap, insights, is_internal_phase, phase_name, phases, recorded, spans, versions,
+    Capacity, Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Span, Status, Sum, Verdict, Weight,
+    by_line, gap, insights, is_internal_phase, phase_name, phases, recorded, spans, versions,
 };
 use vramscope_files::Opened;
 use vramscope_snapshot::{DeviceId, DeviceMemory, EventTable, Pinned, Sidecar, Snapshot, StackId};
@@ -70,6 +70,8 @@ pub(super) struct Device {
     pub(super) outside: Vec<OutsideJson>,
     /// Memory of the device as a whole, where a recorder asked the driver.
     memory: Option<MemoryJson>,
+    #[serde(skip)]
+    capacity: Option<i64>,
     /// What a recorder says of the device, in words.
     #[serde(skip)]
     pub(super) recorded: Vec<(&'static str, String)>,
@@ -285,6 +287,27 @@ impl File {
 }
 
 impl Device {
+    /// Failed allocations.
+    pub(super) fn failed(&self) -> usize {
+        self.oom.len()
+    }
+
+    /// The counters at their peaks and at the end, in the order of [`Counter::ALL`]; none where the file does not say.
+    pub(super) fn totals(&self) -> ([Option<i64>; 4], [Option<i64>; 4]) {
+        let Peaks { requested, allocated, active, reserved } = &self.peak;
+        let bytes = |peak: &PeakJson| Some(peak.bytes);
+        let end = self.end;
+        (
+            [bytes(requested), bytes(allocated), bytes(active), reserved.as_ref().and_then(bytes)],
+            [Some(end.requested), Some(end.allocated), Some(end.active), end.reserved],
+        )
+    }
+
+    /// What the process could hold of the device, where the file tells.
+    pub(super) fn capacity(&self) -> Option<i64> {
+        self.capacity
+    }
+
     fn new(subject: &Subject) -> Self {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let device = replay.device();
@@ -330,6 +353,7 @@ impl Device {
             gap_at_peak: subject.has_reserved().then(|| gap(snapshot, replay, &peak_state)),
             outside: outside(snapshot, device),
             memory: snapshot.device_memory(device).map(MemoryJson::new),
+            capacity: Capacity::of(snapshot, replay).map(|capacity| capacity.bytes),
             recorded: recorded(snapshot, device, &text::size),
             phases: phase_rows(subject, &spans),
             findings: found.iter().map(|finding| FindingJson::new(Some(subject), finding)).collect(),
