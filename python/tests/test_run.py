@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from test_recorder import environment, sidecars
+from vramscope import program
 
 TRAIN = """
 import torch
@@ -23,6 +24,17 @@ def run(folder: Path, script: str, *options: str, **more: str) -> subprocess.Com
     (folder / "train.py").write_text(script)
     command = [sys.executable, "-m", "vramscope", "run", *options, "--", sys.executable, "train.py"]
     return subprocess.run(command, cwd=folder, env=environment(**more), capture_output=True, text=True, check=False)
+
+
+def test_the_program_runs_the_package(tmp_path) -> None:
+    """`vramscope run` is `python -m vramscope run` with the Python of the command."""
+    code = "import torch; torch.allocate_too_much()"
+    words = [program.find(), "run", "-o", str(tmp_path / "run"), "--", sys.executable, "-c", code]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "vramscope: 1 snapshot in" in done.stderr
+    assert "outside PyTorch" in done.stdout, "the sidecar is read"
+    assert "First finding: out of memory" in done.stdout
 
 
 def test_a_death_by_memory_is_explained_at_once(tmp_path) -> None:

@@ -10,6 +10,10 @@ use anyhow::Context;
 /// Names the folder of the site.
 const FOLDER: &str = "VRAMSCOPE_WEB";
 
+/// How to have a page.
+pub(crate) const HOW: &str = "In the sources of vramscope, run `cargo xtask web` and then `cargo build --release`; or let \
+     VRAMSCOPE_WEB name the folder `dist/web` that the first one makes";
+
 /// Where a page takes what belongs to it.
 const DATA: &str = "<!--data-->";
 
@@ -21,11 +25,17 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Finds the site.
+    /// Finds the site, or says how to have one.
     pub(crate) fn find() -> anyhow::Result<Self> {
+        Self::find_any()?.with_context(|| format!("this binary was built without the page. {HOW}"))
+    }
+
+    /// Finds the site, if there is one. An empty variable asks for none.
+    pub(crate) fn find_any() -> anyhow::Result<Option<Self>> {
         match std::env::var_os(FOLDER) {
-            Some(folder) => Self::in_folder(&PathBuf::from(folder)),
-            None => Self::inside(),
+            Some(folder) if folder.is_empty() => Ok(None),
+            Some(folder) => Self::in_folder(&PathBuf::from(folder)).map(Some),
+            None => Ok(Self::inside()),
         }
     }
 
@@ -40,19 +50,17 @@ impl Site {
     }
 
     #[cfg(page)]
-    fn inside() -> anyhow::Result<Self> {
-        Ok(Self {
+    #[allow(clippy::unnecessary_wraps, reason = "elsewhere there is none")]
+    fn inside() -> Option<Self> {
+        Some(Self {
             page: include_str!(concat!(env!("VRAMSCOPE_PAGE"), "/index.html")).to_owned(),
             module: include_bytes!(concat!(env!("VRAMSCOPE_PAGE"), "/vramscope.wasm.gz")).to_vec(),
         })
     }
 
     #[cfg(not(page))]
-    fn inside() -> anyhow::Result<Self> {
-        anyhow::bail!(
-            "this binary was built without the page. In the sources of vramscope, run `cargo xtask web` and then \
-             `cargo build --release`; or let {FOLDER} name the folder `dist/web` that the first one makes"
-        )
+    fn inside() -> Option<Self> {
+        None
     }
 
     /// The page whose session is in the process that serves it.

@@ -65,6 +65,27 @@ fn a_report_holds_the_module_the_data_a_summary_and_a_picture() {
     assert_eq!(inside(&page).traces[0].events.len(), 11_823);
 }
 
+/// A binary without the page writes what needs no script, and says how to have the viewer.
+#[test]
+fn a_report_without_the_page_has_summary_pictures_and_findings() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vramscope"));
+    command.env("VRAMSCOPE_WEB", "").arg("report").arg(recording()).arg("-o").arg(&file);
+    let output = command.output().unwrap();
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complained}");
+    assert_eq!(complained.lines().count(), 1, "{complained}");
+    assert!(complained.contains("no interactive viewer") && complained.contains("cargo xtask web"));
+    let page = fs::read_to_string(file).unwrap();
+    assert!(!page.contains("<script") && !page.contains("data-snapshot"));
+    // A picture for each theme, findings with their advice, the lines of the peak, and everything as text.
+    assert_eq!(page.matches("data:image/png;base64,iVBOR").count(), 2);
+    assert!(page.contains("<li class=\"high\">") && page.contains("out of memory at event 11 822"));
+    assert!(page.contains("modeling_llama.py:175 forward") && page.contains("<pre>"));
+    assert!(page.ends_with("</html>\n"));
+}
+
 #[test]
 fn a_report_never_overwrites_unless_told_to() {
     let folder = tempfile::tempdir().unwrap();

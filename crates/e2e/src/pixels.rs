@@ -92,7 +92,7 @@ pub fn compare(screenshot: &[u8], shown: &Value, files: &[Vec<u8>]) -> anyhow::R
     let tile = AskTile { of, counter, stretch, y, height, pools: true, categories: false };
     let tile = session.ask(tile).context("no picture")?;
     let (wide, high) = (tile.shown.len(), tile.height as usize);
-    let wanted = paint::upright(&tile, summary.last());
+    let wanted = paint::upright(&tile, summary.last(), vramscope_engine::color::Ground::DARK);
 
     // Pixels of the ground, and of allocations: how many there are, and how many are as they should be.
     let mut counts = [[0_u32; 2]; 2];

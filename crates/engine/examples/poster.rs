@@ -4,6 +4,7 @@
 use std::error::Error;
 
 use vramscope_analysis::Replay;
+use vramscope_engine::color::Ground;
 use vramscope_engine::{OpenFile, Session, paint};
 use vramscope_snapshot::Reader;
 
@@ -18,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut session = Session::default();
     let devices = session.add(OpenFile::new(input, "", bytes.len() as u64, snapshot, replays));
     let device = *devices.first().ok_or("no device has events")?;
-    let picture = paint::poster(&session, device, (1400, 420)).ok_or("nothing to draw")?;
+    let picture = paint::poster(&session, device, (1400, 420), Ground::DARK).ok_or("nothing to draw")?;
     std::fs::write(output, picture)?;
     Ok(())
 }

@@ -193,6 +193,11 @@ impl Coloring<'_> {
     }
 }
 
+/// The color of a category, by its number.
+pub fn of_category(category: u32) -> Rgb {
+    number(category, 0)
+}
+
 /// The color of one of a few kinds.
 fn number(kind: u32, step: u32) -> Rgb {
     // Of the categories the last is what is not known: a gray of its own.

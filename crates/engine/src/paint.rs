@@ -77,9 +77,8 @@ pub fn pixels<P: Copy>(tile: &Tile, coloring: &Coloring<'_>, pixel: impl Fn(Opti
     pixels
 }
 
-/// A tile as the window shows it at first, upright, row by row: by stack, on a dark ground.
-pub fn upright(tile: &Tile, last: Moment) -> Vec<Rgb> {
-    let ground = Ground::DARK;
+/// A tile as the window shows it at first, upright, row by row: by stack.
+pub fn upright(tile: &Tile, last: Moment, ground: Ground) -> Vec<Rgb> {
     let coloring = Coloring { by: ColorBy::Stack, ground, last, found: None };
     let side = pixels(tile, &coloring, |color| color.unwrap_or(ground.ground));
     let (width, height) = (tile.shown.len(), tile.height as usize);
@@ -88,13 +87,13 @@ pub fn upright(tile: &Tile, last: Moment) -> Vec<Rgb> {
 }
 
 /// The whole memory timeline of a device as a PNG file, for paper and for pages without script.
-pub fn poster(session: &Session, of: Source, (width, height): (u32, u32)) -> Option<Vec<u8>> {
+pub fn poster(session: &Session, of: Source, (width, height): (u32, u32), ground: Ground) -> Option<Vec<u8>> {
     let summary = session.ask(AskSummary { of })?;
     let (axis, counter) = (Axis::Events, Counter::Requested);
     let [x, y] = summary.whole(axis, counter);
     let stretch = Stretch { axis, x, width };
     let tile = session.ask(AskTile { of, counter, stretch, y, height, pools: true, categories: false })?;
-    Some(png([tile.shown.len() as u32, tile.height], &upright(&tile, summary.last())))
+    Some(png([tile.shown.len() as u32, tile.height], &upright(&tile, summary.last(), ground)))
 }
 
 /// A PNG file.

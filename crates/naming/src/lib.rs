@@ -93,6 +93,7 @@ pub fn name(path: &str) -> Name {
             && *rank_depth == depth
         {
             part.replace_range(found.span.clone(), "*");
+            part = without_coordinates(&part);
         }
         group.push(without_counters(&part));
     }
@@ -246,6 +247,47 @@ fn step(part: &str) -> Option<u64> {
         .map(|(n, _)| n)
 }
 
+/// Where a rank is in the grid of its run differs between ranks, as the times of traces do: vLLM's
+/// `dp0_pp0_tp1_dcp0_ep1_rank1.1790000000123456789`, AReaL's `p0d1c0t0`.
+fn without_coordinates(part: &str) -> String {
+    let is_separator = |c: char| matches!(c, '.' | '_' | '-');
+    let mut text = String::with_capacity(part.len());
+    for word in part.split_inclusive(is_separator) {
+        let (word, separator) = match word.strip_suffix(is_separator) {
+            Some(inside) => word.split_at(inside.len()),
+            None => (word, ""),
+        };
+        let is_time = word.len() >= TIME_DIGITS && word.bytes().all(|byte| byte.is_ascii_digit());
+        text.push_str(if is_time || is_coordinate(word) { "*" } else { word });
+        text.push_str(separator);
+    }
+    text
+}
+
+/// Milliseconds since 1970 have as many digits.
+const TIME_DIGITS: usize = 13;
+
+/// Ways of splitting a model, as names of files have them.
+const AXES: [&str; 14] = ["dp", "pp", "tp", "cp", "ep", "sp", "dcp", "pcp", "etp", "edp", "p", "d", "c", "t"];
+
+/// Whether a word is nothing but axes with numbers: `tp1`, `p0d1c0t0`.
+fn is_coordinate(word: &str) -> bool {
+    let mut rest = word;
+    let mut axes = 0;
+    while !rest.is_empty() {
+        let letters = rest.bytes().take_while(u8::is_ascii_lowercase).count();
+        let (axis, after) = rest.split_at(letters);
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 || !AXES.contains(&axis) {
+            return false;
+        }
+        axes += usize::from(axis.len() == 1);
+        rest = after.split_at(digits).1;
+    }
+    // One letter with a number may be anything; several are a grid.
+    axes != 1 && !word.is_empty()
+}
+
 /// Steps, process ids and times differ between the ranks of a run, or between its steps.
 fn without_counters(part: &str) -> String {
     let mut text = part.strip_suffix("_exit").unwrap_or(part).to_owned();
@@ -303,6 +345,14 @@ mod tests {
             ("sglang/1790000000.123-TP-1-memory-DECODE.pickle", Some((TensorParallel, 1)), None, false),
             ("areal/snapshot_rank08_p0d1c0t0.pickle", Some((Rank, 8)), None, false),
             ("nemo/memory_profile_rank1.pickle", Some((Rank, 1)), None, false),
+            (
+                "vllm/dp0_pp0_tp1_dcp0_ep1_rank1.1790000000123456789.pt.trace.json.gz",
+                Some((Rank, 1)),
+                None,
+                false,
+            ),
+            ("run/memory_rank3_step10_pid991_time1790000000123.pickle", Some((Rank, 3)), Some(10), false),
+            ("run/memory_oom_rank3_pid991_time1790000000123.pickle", Some((Rank, 3)), None, true),
             ("mindspeed/snapshot_2026-11-15-06-45_9.pickle", Some((Rank, 9)), None, false),
             ("torchrec/memory-foo-rank2.pickle", Some((Rank, 2)), None, false),
             ("device_0/snapshot.pickle", Some((Device, 0)), None, false),
@@ -341,6 +391,24 @@ mod tests {
             group("verl/step7/torch_memory_rank6_pid1002.pickle")
         );
         assert_ne!(group("a/snapshot_0.pickle"), group("b/snapshot_0.pickle"));
+        let alike = [
+            // torchtitan, vLLM, AReaL, and vramscope's own recorder.
+            ("step_000000000010/000003_step_10.pickle", "step_000000000020/000004_step_20.pickle"),
+            (
+                "dp0_pp0_tp0_dcp0_ep0_rank0.1790000000123456789.pt.trace.json.gz",
+                "dp0_pp0_tp1_dcp0_ep1_rank1.1790000000123459999.pt.trace.json.gz",
+            ),
+            ("snapshot_rank08_p0d1c0t0.pickle", "snapshot_rank09_p0d1c0t1.pickle"),
+            ("memory_rank0_pid9_time1790000000123.pickle", "memory_rank1_pid10_time1790000000999.pickle"),
+        ];
+        for (a, b) in alike {
+            assert_eq!(group(a), group(b));
+        }
+        assert_ne!(
+            group("model_c4_rank0.pickle"),
+            group("model_c5_rank0.pickle"),
+            "one letter may be anything"
+        );
         assert_eq!(
             group("out/iteration_10/rank0_memory_snapshot.pickle"),
             group("out/iteration_11_exit/rank1_memory_snapshot.pickle")

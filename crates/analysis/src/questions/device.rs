@@ -7,19 +7,25 @@ use crate::conclusions::insight::ShowBytes;
 /// Holders that a sentence names; the others are summed up.
 const NAMED: usize = 4;
 
-/// What a recorder wrote beside a snapshot, by name, in words: memory of the device, pinned memory, versions, settings.
+/// What is known of a device as a whole, by name, in words: memory of the device, pinned memory, versions, settings. Most
+/// of it is in the sidecar.
 pub fn recorded(snapshot: &Snapshot, device: DeviceId, bytes: ShowBytes<'_>) -> Vec<(&'static str, String)> {
-    let Some(sidecar) = snapshot.sidecar.as_deref() else { return Vec::new() };
     let mut facts = Vec::new();
     facts.extend(snapshot.device_memory(device).map(|memory| ("memory", device_sentence(memory, bytes))));
-    // Pinned memory is the host's; without events of its own it is said beside every device.
-    if device == DeviceId::HOST || !snapshot.devices().contains(&DeviceId::HOST) {
-        let pinned = sidecar.pinned.filter(|pinned| pinned.peak.max(pinned.held) > 0);
-        facts.extend(pinned.map(|pinned| ("pinned host memory", pinned_sentence(&pinned, bytes))));
+    // Pinned memory is the host's. It is said beside the first device, too, since nobody asks for the host first.
+    let devices = snapshot.devices();
+    let has_host = devices.contains(&DeviceId::HOST);
+    let first = devices.into_iter().find(|device| *device != DeviceId::HOST);
+    if device == DeviceId::HOST || first == Some(device) {
+        let pinned = snapshot.pinned().filter(|pinned| pinned.peak.max(pinned.held) > 0);
+        let see = if has_host && device != DeviceId::HOST { "; see device host" } else { "" };
+        facts.extend(pinned.map(|pinned| ("pinned host memory", pinned_sentence(&pinned, bytes) + see)));
     }
-    facts.push(("versions", versions(sidecar)));
-    facts.extend(sidecar.backend.iter().map(|backend| ("allocator", backend.clone())));
-    facts.extend(sidecar.alloc_conf.iter().map(|conf| ("PYTORCH_ALLOC_CONF", conf.clone())));
+    if let Some(sidecar) = snapshot.sidecar.as_deref() {
+        facts.push(("versions", versions(sidecar)));
+        facts.extend(sidecar.backend.iter().map(|backend| ("allocator", backend.clone())));
+        facts.extend(sidecar.alloc_conf.iter().map(|conf| ("PYTORCH_ALLOC_CONF", conf.clone())));
+    }
     facts.retain(|(_, words)| !words.is_empty());
     facts
 }
@@ -64,10 +70,13 @@ pub(crate) fn holders_words(holders: &[(Holder, u64)], bytes: ShowBytes<'_>) -> 
 
 /// Pinned host memory in one sentence, with what rounding to powers of two costs.
 pub fn pinned_sentence(pinned: &Pinned, bytes: ShowBytes<'_>) -> String {
+    let blocks = match pinned.blocks {
+        0 => String::new(),
+        n => format!(" in {}", vramscope_format::plural(n, "block")),
+    };
     let held = format!(
-        "{} held in {}, {} of it in use, peak {}",
+        "{} held{blocks}, {} of it in use, peak {}",
         bytes(pinned.held),
-        vramscope_format::plural(pinned.blocks, "block"),
         bytes(pinned.active),
         bytes(pinned.peak.max(pinned.held))
     );
@@ -79,8 +88,8 @@ pub fn pinned_sentence(pinned: &Pinned, bytes: ShowBytes<'_>) -> String {
             bytes(asked),
             bytes(rounded)
         ),
-        Some(_) => format!("{held}; nothing lost to rounding"),
-        None => format!("{held}; PyTorch rounds each request up to a power of two"),
+        Some((1.., _)) => format!("{held}; nothing lost to rounding"),
+        _ => format!("{held}; PyTorch rounds each request up to a power of two"),
     }
 }
 

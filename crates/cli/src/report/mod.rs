@@ -1,5 +1,6 @@
 //! `vramscope report`: the viewer, the data and the summary as one file.
 
+mod figure;
 mod public;
 mod redact;
 mod trials;
@@ -7,24 +8,27 @@ mod trials;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::bail;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use vramscope_analysis::Counter;
-use vramscope_engine::{AskSummary, Session, Source, paint};
-use vramscope_format::{bytes as bytes_text, html, plural};
+use vramscope_analysis::Replay;
+use vramscope_engine::{Session, Source};
+use vramscope_format::html;
 use vramscope_snapshot::ipc;
 
 use crate::args::{CacheArgs, FileArgs, FilterArgs};
-use crate::site::Site;
-use crate::{batch, output, serve, summary};
+use crate::site::{self, Site};
+use crate::summary::Figure;
+use crate::{batch, output, serve, summary, text};
 
 /// One HTML file with everything in it: viewer, data, summary, picture
 ///
-/// It opens in any browser, from a disk, without a network and without vramscope.
+/// It opens in any browser, from a disk, without a network and without vramscope; the summary, pictures and findings
+/// without script, too. A binary that was built without the viewer writes those alone.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   vramscope report snapshot.pickle -o report.html
@@ -47,9 +51,6 @@ pub(crate) struct ReportArgs {
     pub(crate) cache: CacheArgs,
 }
 
-/// Pixels of the picture.
-const PICTURE: (u32, u32) = (1400, 420);
-
 /// What a file becomes.
 struct Part {
     name: String,
@@ -60,10 +61,8 @@ struct Part {
     role: Option<String>,
     /// Arrow IPC, packed with gzip.
     data: Vec<u8>,
-    /// The timeline of each device, and what it shows.
-    pictures: Vec<(Vec<u8>, String)>,
-    /// What other settings would have done on each device.
-    trials: String,
+    /// What is shown of each device beside the summary.
+    figures: Vec<Figure>,
     summary: summary::File,
 }
 
@@ -71,56 +70,75 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     if args.file.output_file.is_none() && std::io::stdout().is_terminal() {
         bail!("a report is not for a terminal; name a file with -o");
     }
-    let site = Site::find()?;
+    let site = Site::find_any()?;
     let read =
         batch::open_paths(&args.paths, &args.filter, args.cache.cache().as_ref(), |opened, filter| {
             let opened = if args.redact { redact::redact(opened, args.keep_libraries) } else { opened };
-            let mut packer = GzEncoder::new(Vec::new(), Compression::default());
-            ipc::encode(&opened.snapshot, &mut packer)?;
-            let data = packer.finish()?;
+            let mut data = Vec::new();
+            if site.is_some() {
+                let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+                ipc::encode(&opened.snapshot, &mut packer)?;
+                data = packer.finish()?;
+            }
             let name = opened.path.display().to_string();
             let (bytes, rank, role) = (opened.bytes, opened.name.rank_text(), opened.name.role.clone());
             let mut session = Session::default();
             let sources = session.add(serve::for_session(opened.again()));
-            let picture = |of: Source| {
-                let shown = session.ask(AskSummary { of })?;
-                let peak = bytes_text(shown.peak(Counter::Requested).bytes);
-                let (which, events) = (shown.name_of(Counter::Requested), plural(shown.events, "event"));
-                let caption = format!("{} · {which} bytes over {events}, peak {peak}", shown.device);
-                Some((paint::poster(&session, of, PICTURE)?, caption))
+            let figure = |(of, replay): (Source, &Arc<Replay>)| {
+                figure::figure(&name, &session, of, (&opened.snapshot, replay))
             };
-            let pictures = sources.iter().copied().filter_map(picture).collect();
-            let trials = sources.iter().map(|&of| trials::table(&session, of)).collect();
-            let summary = summary::File::new(opened, filter)?;
-            Ok(Part { name, bytes, rank, role, data, pictures, trials, summary })
+            let figures = sources.iter().copied().zip(&opened.replays).filter_map(figure).collect();
+            let summary = summary::File::new(opened.again(), filter)?;
+            Ok(Part { name, bytes, rank, role, data, figures, summary })
         })?;
     output::write_to(&args.file, &args.paths, out, |out| {
-        let data = body(&read.values, &site)?;
-        Ok(out.write_all(site.with(&data).as_bytes())?)
+        let page = match &site {
+            Some(site) => site.with(&(shown(&read.values, None)? + &carried(&read.values, site))),
+            None => alone(&shown(&read.values, Some(NO_VIEWER))?),
+        };
+        Ok(out.write_all(page.as_bytes())?)
     })?;
+    if site.is_none() {
+        text::complain(&format!("the report has no interactive viewer: {}", site::HOW));
+    }
     Ok(read.finish(out, 0)?)
 }
 
-/// What a person without script reads, and what the viewer opens.
-fn body(parts: &[Part], site: &Site) -> anyhow::Result<String> {
-    let mut body = String::from("<main id=\"summary\">\n<h1>vramscope report</h1>\n");
+/// The colors, type and spaces of what is shown without script.
+const STYLE: &str = include_str!("style.css");
+
+/// What the end of a report without the viewer says.
+const NO_VIEWER: &str = "Without the interactive viewer. Open the snapshot itself: vramscope view FILE.";
+
+/// A page of its own, which can load nothing.
+fn alone(shown: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>vramscope report</title>\n</head>\n<body>\n{shown}</body>\n</html>\n"
+    )
+}
+
+/// What a person without script reads.
+fn shown(parts: &[Part], remark: Option<&str>) -> anyhow::Result<String> {
+    let mut shown = format!("<style>\n{STYLE}</style>\n<main id=\"summary\">\n<h1>vramscope report</h1>\n");
     for part in parts {
         let mut text = Vec::new();
         summary::print(std::slice::from_ref(&part.summary), false, &mut text)?;
-        let name = html(&part.name);
-        body += &format!("<h2>{name}</h2>\n");
-        for (picture, caption) in &part.pictures {
-            let (picture, caption) = (BASE64_STANDARD.encode(picture), html(caption));
-            body += &format!(
-                "<figure><img alt=\"Memory timeline of {name}\" src=\"data:image/png;base64,{picture}\">\
-                 <figcaption>{caption}</figcaption></figure>\n"
-            );
-        }
-        body += &format!("<pre>{}</pre>\n{}", html(&String::from_utf8_lossy(&text)), part.trials);
+        shown += &part.summary.html(&part.name, &part.figures, &String::from_utf8_lossy(&text));
     }
-    body += "</main>\n";
+    let remark = remark.map_or_else(String::new, |remark| format!(" · {remark}"));
+    shown += &format!("<footer>vramscope {}{}</footer>\n</main>\n", env!("CARGO_PKG_VERSION"), html(&remark));
+    Ok(shown)
+}
+
+/// What the viewer opens, and the viewer's own code.
+fn carried(parts: &[Part], site: &Site) -> String {
     let module = BASE64_STANDARD.encode(&site.module);
-    body += &format!("<script id=\"module\" type=\"text/plain\">{module}</script>\n");
+    let mut body = format!("<script id=\"module\" type=\"text/plain\">{module}</script>\n");
     for Part { name, bytes, rank, role, data, .. } in parts {
         let role = role.as_ref().map_or_else(String::new, |role| format!(" data-role=\"{}\"", html(role)));
         let (name, data) = (html(name), BASE64_STANDARD.encode(data));
@@ -129,5 +147,5 @@ fn body(parts: &[Part], site: &Site) -> anyhow::Result<String> {
              {data}</script>\n"
         );
     }
-    Ok(body)
+    body
 }

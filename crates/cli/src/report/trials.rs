@@ -11,19 +11,19 @@ const ALL_ORDERS: u32 = u32::MAX;
 /// The ready-made settings of a device, simulated, or why they cannot be. Nothing if there is no such device.
 pub(super) fn table(session: &Session, of: Source) -> String {
     let Some(about) = session.ask(AskSimulable { of, limit: Limit::Recorded }) else { return String::new() };
-    let mut text = String::from("<h3>Under other allocator settings, simulated</h3>\n");
+    let mut text = String::from("<h4>Under other allocator settings <span>simulated</span></h4>\n");
     if let Some(refused) = &about.refused {
-        return text + &format!("<p>{}</p>\n", html(refused));
+        return text + &format!("<p class=\"dim\">{}</p>\n", html(refused));
     }
     for remark in &about.about {
-        text += &format!("<p>{}</p>\n", html(&remark.text));
+        text += &format!("<p class=\"dim\">{}</p>\n", html(&remark.text));
     }
     let simulated = |under: &Under| {
         let answer = session.ask(AskSimulated { of, under: under.clone(), orders: ALL_ORDERS })?;
         answer.problem.is_none().then(|| answer.row.clone())
     };
     let rows: Vec<Row> = about.choices.par_iter().filter_map(simulated).collect();
-    text += "<table>\n<tr><th>settings</th><th>peak reserved</th><th></th><th>gap at most</th><th>device calls</th>\
+    text += "<div class=\"scroll\"><table class=\"trials\">\n<tr><th>settings</th><th>peak reserved</th><th></th><th>gap at most</th><th>device calls</th>\
              <th>retries</th><th>result</th><th>confidence</th></tr>\n";
     for row in std::iter::once(&about.recorded).chain(&rows) {
         let (taken, given) = row.device_calls;
@@ -41,5 +41,5 @@ pub(super) fn table(session: &Session, of: Source) -> String {
         let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", html(cell))).collect();
         text += &format!("<tr>{cells}</tr>\n");
     }
-    text + "</table>\n"
+    text + "</table></div>\n"
 }

@@ -1,6 +1,7 @@
 //! `vramscope summary`: each file on one screen.
 
 mod chart;
+mod html;
 mod limit;
 mod print;
 mod report;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+pub(crate) use html::{Figure, Piece, bar, css};
 pub(crate) use limit::Limit;
 pub(crate) use report::File;
 

@@ -69,7 +69,7 @@ pub(super) struct Device {
     /// Memory that the framework's allocator does not manage, by who holds it: the last that is known.
     pub(super) outside: Vec<OutsideJson>,
     /// Memory of the device as a whole, where a recorder asked the driver.
-    memory: Option<MemoryJson>,
+    pub(super) memory: Option<MemoryJson>,
     #[serde(skip)]
     capacity: Option<i64>,
     /// What a recorder says of the device, in words.
@@ -159,11 +159,11 @@ impl RecorderJson {
 
 /// Memory of a device as a whole.
 #[derive(Serialize)]
-struct MemoryJson {
+pub(super) struct MemoryJson {
     model: Option<String>,
-    capacity: u64,
-    free: u64,
-    reserved: u64,
+    pub(super) capacity: u64,
+    pub(super) free: u64,
+    pub(super) reserved: u64,
     outside: u64,
     limit: Option<u64>,
 }

@@ -2,8 +2,8 @@
 
 use super::{
     Annotation, BlockTable, DeviceId, DeviceMemory, EventTable, Extras, Frame, FrameId, Has, Meta, MetaId,
-    Outside, PoolId, Segment, Settings, Sidecar, StackId, StackTable, StrId, StreamId, StringTable, Totals,
-    Trace,
+    Outside, Pinned, PoolId, Segment, Settings, Sidecar, StackId, StackTable, StrId, StreamId, StringTable,
+    Totals, Trace,
 };
 
 /// A pool's two numbers. `(0, 0)` is the default pool, `(0, n)` a `MemPool`, `(n, 0)` a CUDA graph's.
@@ -151,6 +151,19 @@ impl Snapshot {
     /// What a recorder says of a device's memory as a whole.
     pub fn device_memory(&self, device: DeviceId) -> Option<&DeviceMemory> {
         self.sidecar.as_ref()?.devices.iter().find(|memory| memory.device == device)
+    }
+
+    /// Pinned host memory when the file was written: as PyTorch counted it, else what the host's segments hold.
+    pub fn pinned(&self) -> Option<Pinned> {
+        let counted = self.sidecar.as_ref().and_then(|sidecar| sidecar.pinned);
+        let segments = self.segments_of(DeviceId::HOST);
+        counted.or_else(|| {
+            let sum = |size: fn(&Segment) -> u64| segments.iter().map(size).fold(0, u64::saturating_add);
+            let held = sum(|segment| segment.total_size);
+            let active = sum(|segment| segment.active_size);
+            let pinned = Pinned { blocks: segments.len() as u64, held, peak: held, active, tensors: None };
+            (!segments.is_empty()).then_some(pinned)
+        })
     }
 
     /// The final segments of a device, by address.
