@@ -4,7 +4,8 @@
 mod common;
 
 use serde_json::{Value, json};
-use vramscope_analysis::{Capacity, Finding, Kind, Replay, insights, spans};
+use vramscope_analysis::categories::{Rules, classify};
+use vramscope_analysis::{Capacity, Finding, Kind, Replay, insights, recorded, spans};
 use vramscope_snapshot::{DeviceId, Snapshot, add_sidecar};
 
 const GIB: u64 = 1 << 30;
@@ -83,4 +84,29 @@ fn a_limit_is_known_to_the_byte() {
     assert_eq!(capacity.words(&|bytes| vramscope_format::size(bytes)), "the per-process limit of 5.00 GiB");
     let limit = finding.evidence.iter().find(|evidence| evidence.name == "per-process limit");
     assert!(limit.is_some(), "{:?}", finding.evidence);
+}
+
+/// Sums saturate, and nothing is below zero.
+#[test]
+fn numbers_that_no_machine_has() {
+    for most in [u64::MAX, i64::MAX as u64, 0] {
+        let device = json!({"capacity": most, "free": most, "reserved": 4 * GIB, "limit": most,
+            "processes": [{"pid": most, "bytes": most}, {"pid": 1, "bytes": most}, {"pid": 2, "bytes": most}]});
+        let mut sidecar = sidecar(device);
+        sidecar["host_memory"] =
+            json!({"allocated_bytes.current": i64::MAX, "active_bytes.current": i64::MIN});
+        sidecar["pinned_tensors"] = json!({"count": most, "bytes": most, "rounded": 0});
+        sidecar["nccl"] = json!([{"group": "a", "stats": {"total": i64::MAX}}, {"group": "b", "stats": {"total": i64::MAX}}]);
+        sidecar["roles"] = json!({"from": "given", "storages": [
+            {"name": "w", "role": "parameter", "device": 0, "address": u64::MAX, "bytes": u64::MAX},
+            {"name": "v", "role": "gradient", "device": -7, "address": 4096, "bytes": u64::MAX}]});
+        let (_, capacity) = finding(&sidecar);
+        assert!(capacity.bytes >= 0);
+        let mut snapshot = snapshot();
+        add_sidecar(&mut snapshot, "run", sidecar.to_string().as_bytes());
+        assert!(!recorded(&snapshot, DeviceId(0), &|bytes| vramscope_format::size(bytes)).is_empty());
+        let replay = Replay::new(&snapshot, DeviceId(0));
+        let categories = classify(&replay, &snapshot, &Rules::default());
+        assert!(!categories.names().is_empty());
+    }
 }

@@ -156,3 +156,18 @@ fn a_sidecar_of_another_snapshot_is_not_used() {
     assert!(other.sidecar.is_none());
     assert_eq!(other.warnings, ["the sidecar is not used: it belongs to before.pickle"]);
 }
+
+/// Cut anywhere, and with any byte changed, it is read or refused.
+#[test]
+fn damaged_anywhere() {
+    let text = sidecar().to_string();
+    let read = |bytes: &[u8]| add_sidecar(&mut snapshot(), "run", bytes);
+    for at in 0..text.len() {
+        read(&text.as_bytes()[..at]);
+        for byte in [b'9', b'"', b'{', b'-', 0xff] {
+            let mut changed = text.clone().into_bytes();
+            changed[at] = byte;
+            read(&changed);
+        }
+    }
+}
