@@ -277,8 +277,8 @@ class Recorder:
         models = [model for model in (ref() for ref in self._models) if model is not None]
         optimizers = [optimizer for optimizer in (ref() for ref in self._optimizers) if optimizer is not None]
         given = bool(models or optimizers)
-        # What is not listed is no parameter, gradient or optimizer state, so the models of others are listed, too. Those
-        # that the program named come first: their names count.
+        # What is not listed is no parameter, gradient or optimizer state, so the models of others are listed, too.
+        # Those that the program named come first: their names count.
         found_models, found_optimizers = roles.discover()
         models += [model for model in found_models if all(model is not known for known in models)]
         optimizers += [found for found in found_optimizers if all(found is not known for known in optimizers)]

@@ -12,7 +12,8 @@ import platform
 import time
 from typing import Any, Callable, TypeVar
 
-from . import naming, nvml, roles as tensor_roles
+from . import naming, nvml
+from . import roles as tensor_roles
 
 SCHEMA = "vramscope/sidecar/1"
 

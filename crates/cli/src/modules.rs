@@ -164,7 +164,14 @@ impl Answer<'_> {
             );
         }
         if self.known_by == KnownBy::Likely {
-            let words = "layers are inferred from the order of the forward pass, numbered from 0";
+            let has_roles =
+                self.subject.snapshot().sidecar.as_ref().is_some_and(|sidecar| !sidecar.storages.is_empty());
+            let words = match has_roles {
+                true => {
+                    "tensors of the model are recorded; layers of the rest are inferred from the forward pass"
+                }
+                false => "layers are inferred from the order of the forward pass, numbered from 0",
+            };
             writeln!(out, "  {}", style::paint(Role::Warning, words))?;
         }
         writeln!(out)?;

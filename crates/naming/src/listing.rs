@@ -106,11 +106,11 @@ mod tests {
         assert_eq!(
             listed(&paths),
             [
+                // Nothing vanishes: its reader says what it is.
+                ("alone.vramscope.json".into(), vec![5]),
                 ("other/memory_rank1_step2.pickle".into(), vec![4]),
                 ("run/memory_rank1_step2.pickle".into(), vec![1, 0]),
                 ("run/memory_rank2_step2.pickle.gz".into(), vec![2, 3]),
-                // Nothing vanishes: its reader says what it is.
-                ("alone.vramscope.json".into(), vec![5]),
             ]
         );
     }

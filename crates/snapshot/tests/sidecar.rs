@@ -171,3 +171,14 @@ fn damaged_anywhere() {
         }
     }
 }
+
+#[test]
+fn opened_by_itself_it_says_what_it_is() {
+    let mut reader = Reader::new();
+    let read = reader.feed(sidecar().to_string().as_bytes()).and_then(|()| reader.finish().map(drop));
+    let error = read.unwrap_err().to_string();
+    assert!(
+        error.contains("the sidecar of a snapshot, which is read with the snapshot beside it"),
+        "{error}"
+    );
+}

@@ -105,6 +105,14 @@ impl Build<'_> {
         if is_snapshot {
             return Ok(());
         }
+        let is_sidecar = items.chunks_exact(2).any(|pair| match pair[1] {
+            Value::Str(text) => self.tables.strings.table.get(text).starts_with("vramscope/sidecar/"),
+            _ => false,
+        });
+        if is_sidecar {
+            let what = "the sidecar of a snapshot, which is read with the snapshot beside it";
+            return Err(ReadError::NotASnapshot(what.to_owned()));
+        }
         let keys: Vec<_> = items
             .chunks_exact(2)
             .filter_map(|pair| match pair[0] {
