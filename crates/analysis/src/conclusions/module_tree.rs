@@ -9,7 +9,7 @@ use vramscope_snapshot::Snapshot;
 
 use crate::conclusions::categories::ACTIVATIONS;
 use crate::conclusions::each::Conclusions;
-use crate::questions::frames::user_frame;
+use crate::questions::frames::{is_internal, user_frame};
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::state::State;
@@ -135,7 +135,7 @@ impl<'a> Rows<'a> {
 
     fn own(&self, index: AllocIdx) -> Option<usize> {
         let row = match self.by {
-            ModulesBy::Function => self.replay.allocation(index).stack.index(),
+            ModulesBy::Function => self.replay.allocation(index).recorded.index(),
             _ => self.conclusions.modules.row(index)?,
         };
         self.nodes.get(row)?.checked_sub(1).map(|node| node as usize)
@@ -165,6 +165,9 @@ fn class(path: &str) -> String {
 fn function(snapshot: &Snapshot, stack: vramscope_snapshot::StackId) -> Option<Vec<String>> {
     let frame = user_frame(snapshot, stack)?;
     let (file, name) = (snapshot.text(frame.file), snapshot.text(frame.name));
+    if is_internal(name, file) {
+        return None;
+    }
     let file = file.rsplit(['/', '\\']).next().unwrap_or(file).to_owned();
     // Newer versions of Python name the class too: `LlamaMLP.forward`.
     Some(std::iter::once(file).chain(name.splitn(MOST_PARTS, '.').map(str::to_owned)).collect())

@@ -102,7 +102,7 @@ impl Stacks {
     /// What the stack of an allocation says. One without frames that is older than the trace says nothing, unless
     /// others of its age have some.
     pub(crate) fn role_of(&self, allocation: &Allocation) -> Role {
-        match allocation.stack {
+        match allocation.recorded {
             StackId::EMPTY if allocation.opened == Moment::START && !self.has_old => Role::Unknown,
             stack => self.role(stack),
         }

@@ -141,7 +141,7 @@ fn classify_run(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) 
         let fits = |row: &usize| {
             let rule = &rules.rules[*row];
             let stack = by_stack[*row].as_ref();
-            stack.is_none_or(|stacks| stacks.get(allocation.stack.index()) == Some(&true))
+            stack.is_none_or(|stacks| stacks.get(allocation.recorded.index()) == Some(&true))
                 && rule.fits(allocation.requested, lifetime(allocation))
                 && rule.pool.is_none_or(|pool| pool_of(index) == Some(pool))
         };
