@@ -34,6 +34,7 @@ pub use conclusions::ranks::{
     LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median,
     rank_insights, stands_out,
 };
+pub use conclusions::recipe::Recipe;
 pub use conclusions::steps::{Step, Steps, StepsBy, steps};
 pub use conclusions::stepwise::{Keep, StepRow, Stepwise};
 pub use conclusions::trend::{Shape, Trend};

@@ -51,9 +51,9 @@ pub const DEFAULT_CATEGORIES: [&str; 9] = [
     "unknown",
 ];
 
-const PARAMETERS: u8 = 0;
-const GRADIENTS: u8 = 1;
-const OPTIMIZER: u8 = 2;
+pub(crate) const PARAMETERS: u8 = 0;
+pub(crate) const GRADIENTS: u8 = 1;
+pub(crate) const OPTIMIZER: u8 = 2;
 pub(crate) const ACTIVATIONS: u8 = 3;
 const CACHE: u8 = 4;
 const TEMPORARY: u8 = 5;
