@@ -43,7 +43,7 @@ pub use questions::compare::{Change, Line, Sum, by_line, by_stack, changes};
 pub use questions::difftree::{DiffNode, DiffTree, lay_over};
 pub use questions::envelope::{Envelope, Known, Level};
 pub use questions::fragmentation::{Fragmentation, IdleSegment, Sample, fragmentation};
-pub use questions::frames::{autograd_node, is_internal, no_frame, user_frame};
+pub use questions::frames::{autograd_node, fx_words, is_internal, no_frame, user_frame};
 pub use questions::gap::{Gap, gap};
 pub use questions::minimum::{Minimum, Packing, minimum};
 pub use questions::overlap::{GroupBy, Overlap, operator, overlap};
