@@ -16,10 +16,8 @@ use crate::replay::state::Hole;
 /// Less than this, or than this share of what is reserved, is nothing to act on.
 const LEAST_BYTES: u64 = 64 << 20;
 const LEAST_SHARE: f64 = 0.15;
-/// A setting that saves a smaller share of what is reserved is not worth setting.
-const LEAST_SAVING: f64 = 0.05;
-/// Most of what is held: from this share on.
-const MOST: f64 = 0.5;
+/// The share of what is reserved that makes a setting worth a word while memory suffices.
+const LARGE_SAVING: f64 = 1.0 / 3.0;
 const EXPANDABLE: &str = "expandable_segments:True";
 const THRESHOLD: &str = "garbage_collection_threshold:0.8";
 
@@ -33,7 +31,7 @@ fn is_harmless(case: &Case<'_>, calls: &DriverCalls) -> bool {
     calls.retries == 0
         && !case.snapshot.settings.expandable_segments
         && case.trial.run(EXPANDABLE).is_ok_and(|tried| {
-            tried.fails.is_none() && (saved(reserved, &tried) as f64) < reserved as f64 * LEAST_SAVING
+            tried.fails.is_none() && (saved(reserved, &tried) as f64) < reserved as f64 * LEAST_SHARE
         })
 }
 
@@ -119,8 +117,8 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
     found
 }
 
-/// Completely unused segments, where there is something to do about them: memory was short, or a setting would have
-/// needed less. A cache that nobody misses is what the allocator is for.
+/// Completely unused segments, where there is something to do about them, as simulated: retries that a setting would
+/// have avoided, or much less memory. A cache that nobody misses is what the allocator is for.
 fn cached(case: &Case<'_>, calls: &DriverCalls, cached: u64, at: Moment) -> Option<Finding> {
     let Case { replay, bytes, .. } = *case;
     let reserved = replay.peak(Counter::Reserved).bytes;
@@ -128,31 +126,24 @@ fn cached(case: &Case<'_>, calls: &DriverCalls, cached: u64, at: Moment) -> Opti
         return None;
     }
     let share = cached as f64 / reserved.max(1) as f64;
-    let (severity, advice) = if calls.retries > 0 && !case.collects_garbage() {
+    let tried = |settings| case.trial.run(settings).ok().filter(|tried| tried.fails.is_none());
+    let advice = if calls.retries > 0
+        && !case.collects_garbage()
+        && tried(THRESHOLD).is_some_and(|tried| tried.retries < calls.retries)
+    {
         let effect = retries_with(case, THRESHOLD, calls.retries);
-        (
-            Severity::Medium,
-            format!("Set {THRESHOLD}, so that unused segments go back before memory runs out{effect}"),
-        )
-    } else if case.snapshot.settings.expandable_segments || calls.cycles >= LEAST_CYCLES {
-        return None;
+        format!("Set {THRESHOLD}, so that unused segments go back before memory runs out{effect}")
+    } else if !case.snapshot.settings.expandable_segments
+        && calls.cycles < LEAST_CYCLES
+        && tried(EXPANDABLE)
+            .is_some_and(|tried| saved(reserved, &tried) as f64 >= reserved as f64 * LARGE_SAVING)
+    {
+        format!("Set PYTORCH_CUDA_ALLOC_CONF={EXPANDABLE}{}", case.effect_of(EXPANDABLE))
     } else {
-        match case.trial.run(EXPANDABLE) {
-            Ok(tried) if worth_telling(saved(reserved, &tried), reserved) => {
-                let is_most = saved(reserved, &tried) as f64 >= reserved as f64 * MOST;
-                let severity = if is_most { Severity::Medium } else { Severity::Low };
-                (severity, format!("Set PYTORCH_CUDA_ALLOC_CONF={EXPANDABLE}{}", case.effect_of(EXPANDABLE)))
-            }
-            // What cannot be tried may still be most of what is held.
-            Err(_) if share >= MOST => (
-                Severity::Low,
-                format!("Try PYTORCH_CUDA_ALLOC_CONF={EXPANDABLE}{}", case.effect_of(EXPANDABLE)),
-            ),
-            _ => return None,
-        }
+        return None;
     };
     Some(
-        Finding::new(Kind::Cached, severity, cached, (at, at))
+        Finding::new(Kind::Cached, Severity::Medium, cached, (at, at))
             .says(format!("{} is cached in completely unused segments", bytes(cached)), advice)
             .with("share of reserved", Amount::Share(share))
             .shown_by(format!("segments --at {}", super::moment(at))),
