@@ -34,6 +34,7 @@ pub use conclusions::ranks::{
     LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median,
     rank_insights, stands_out,
 };
+pub use conclusions::recipe::Recipe;
 pub use conclusions::steps::{Step, Steps, StepsBy, steps};
 pub use conclusions::stepwise::{Keep, StepRow, Stepwise};
 pub use conclusions::trend::{Shape, Trend};
@@ -43,7 +44,7 @@ pub use questions::device::{device_sentence, pinned_sentence, recorded, versions
 pub use questions::difftree::{DiffNode, DiffTree, lay_over};
 pub use questions::envelope::{Envelope, Known, Level};
 pub use questions::fragmentation::{Fragmentation, IdleSegment, Sample, fragmentation};
-pub use questions::frames::{autograd_node, is_internal, no_frame, user_frame};
+pub use questions::frames::{autograd_node, fx_words, is_internal, no_frame, user_frame};
 pub use questions::gap::{Gap, gap};
 pub use questions::minimum::{Minimum, Packing, minimum};
 pub use questions::overlap::{GroupBy, Overlap, operator, overlap};

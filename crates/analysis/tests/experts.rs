@@ -4,8 +4,9 @@
 mod common;
 
 use serde_json::{Value, json};
+use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::{
-    Finding, Kind, KnownBy, Replay, Severity, Shape, Stepwise, insights, minimum, spans, steps,
+    Finding, Kind, KnownBy, Recipe, Replay, Severity, Shape, Stepwise, insights, minimum, spans, steps,
 };
 use vramscope_snapshot::{DeviceId, Snapshot};
 
@@ -191,12 +192,104 @@ fn rounding_by_the_setting_itself_is_told() {
     );
 }
 
-/// AdamW in float32: four times four bytes.
+/// AdamW in float32: four times four bytes. A run that has room needs no advice about it.
 #[test]
 fn bytes_per_parameter_are_those_of_adam() {
-    let finding = of("llama_python", Kind::ParameterBytes).unwrap();
-    assert!(finding.what.contains("take 16 bytes each"), "{}", finding.what);
-    assert_eq!((finding.severity, finding.known_by), (Severity::Low, KnownBy::Likely));
+    let (snapshot, replay) = replayed(common::recording("llama_python"));
+    let categories = classify(&replay, &snapshot, &Rules::default());
+    let recipe = Recipe::new(&snapshot, &replay, &categories).unwrap();
+    // 6 layers of 512 × 512 × 4 + 3 × 512 × 1376 + 2 × 512, embedding and head of 2 × 512 × 4096, a last norm of 512.
+    assert_eq!((recipe.bytes_each(), recipe.weights), (16, recipe.parameters * 4));
+    assert_eq!(of("llama_python", Kind::ParameterBytes), None);
+}
+
+/// Ten weights of 8 MiB: AdamW adds as much for gradients and twice as much for moments.
+fn adam(is_full: bool) -> Vec<Finding> {
+    let backward = [("/x/site-packages/torch/_tensor.py", 1, "backward"), ("train.py", 4, "main")];
+    let step = [("/x/site-packages/torch/optim/adamw.py", 7, "step"), ("train.py", 5, "main")];
+    let mut program = Program::default();
+    for line in 0..10 {
+        program.take(8 * MIB, &[("model.py", line, "__init__"), ("train.py", 1, "main")]);
+    }
+    for pass in 0..2 {
+        let kept = program.take(MIB, &[("model.py", 50, "forward"), MODULE, ("train.py", 2, "main")]);
+        let gradients: Vec<_> = (0..10).map(|_| program.take(8 * MIB, &backward)).collect();
+        program.free(kept);
+        if pass == 0 {
+            for _ in 0..20 {
+                program.take(8 * MIB, &step);
+            }
+            gradients.into_iter().for_each(|gradient| program.free(gradient));
+        }
+    }
+    if is_full {
+        program.event("oom", 0, MIB, &[("model.py", 50, "forward"), MODULE, ("train.py", 2, "main")]);
+    }
+    let (snapshot, replay) = program.end();
+    found(&snapshot, &replay)
+}
+
+#[test]
+fn bytes_per_parameter_are_reported_where_memory_is_short() {
+    let full = adam(true);
+    let finding = full.iter().find(|finding| finding.kind == Kind::ParameterBytes).unwrap();
+    assert_eq!((finding.severity, finding.bytes), (Severity::Low, 4 * 80 * MIB));
+    // 80 MiB of float32.
+    assert!(finding.what.starts_with("20 971 520 parameters take 16 bytes each"), "{}", finding.what);
+    assert_eq!(adam(false), [], "with room there is nothing to act on");
+}
+
+/// Autocast keeps a half of each of twelve weights until the backward pass; without its cache it frees them at once.
+fn autocast(keeps: bool) -> Option<Finding> {
+    let sizes = || (1..=12).map(|row| row * 2 * MIB);
+    let mut program = Program::default();
+    for size in sizes() {
+        program.take(size, &[("model.py", 3, "__init__"), ("train.py", 1, "main")]);
+    }
+    for _ in 0..2 {
+        let forward = |line: u32| [("model.py", line, "forward"), MODULE, ("train.py", 2, "main")];
+        let mut kept = vec![program.take(MIB, &forward(49))];
+        for size in sizes() {
+            let copy = program.take(size / 2, &forward(50));
+            kept.push(program.take(MIB, &forward(51)));
+            if keeps { kept.push(copy) } else { program.free(copy) }
+        }
+        kept.push(program.take(MIB, &forward(60)));
+        program.take(512, &[("/x/site-packages/torch/_tensor.py", 1, "backward"), ("train.py", 4, "main")]);
+        kept.into_iter().for_each(|block| program.free(block));
+    }
+    let (snapshot, replay) = program.end();
+    found(&snapshot, &replay).into_iter().find(|finding| finding.kind == Kind::LowPrecisionCopies)
+}
+
+#[test]
+fn copies_in_low_precision_are_those_of_autocast() {
+    // 1 + 2 + … + 12 MiB.
+    assert_eq!(autocast(true).unwrap().bytes, 78 * MIB);
+    assert_eq!(autocast(false), None);
+    assert_eq!(of("llama_python", Kind::LowPrecisionCopies), None, "float32");
+    // GPT-2 under autocast: 17 329 152 parameters, 2 bytes each, but for what no matrix product reads.
+    let (snapshot, replay) =
+        replayed(common::recording_at(&common::recordings().join("../roles/gpt2_amp.pickle.xz")));
+    let found = found(&snapshot, &replay);
+    let copies = found.iter().find(|finding| finding.kind == Kind::LowPrecisionCopies).unwrap();
+    let all = 17_329_152 * 2;
+    assert!(copies.bytes <= all && copies.bytes * 10 > all * 9, "{}", copies.what);
+}
+
+/// Growing tensors leave segments behind that nothing fits into again. PyTorch's rerun with expandable segments shows
+/// that they were not needed.
+#[test]
+fn cached_segments_are_reported_if_a_setting_would_need_fewer() {
+    let (snapshot, replay) =
+        replayed(common::recording_at(&common::recordings().join("../whatif/resize.default.pickle.xz")));
+    let found = found(&snapshot, &replay);
+    let cached = found.iter().find(|finding| finding.kind == Kind::Cached).unwrap();
+    assert_eq!(cached.severity, Severity::Medium);
+    assert!(cached.advice.contains("expandable_segments:True (simulated: would run"), "{}", cached.advice);
+    for name in ["insight_healthy_varlen", "rank0_memory_snapshot", "ring_buffer"] {
+        assert_eq!(of(name, Kind::Cached), None, "{name}");
+    }
 }
 
 /// Steps of 100, 200, 400 and 800 MiB: the next needs 1600. No limit is known, so it may still fit.

@@ -12,7 +12,7 @@ use vramscope_format::size;
 #[derive(Args)]
 pub(crate) struct FindingsArgs {
     /// Files, or folders of them
-    #[arg(default_value = "testdata/recordings")]
+    #[arg(default_values = ["testdata/recordings", "testdata/roles", "testdata/whatif"])]
     paths: Vec<PathBuf>,
     /// What each finding says, instead of the table
     #[arg(long)]
@@ -48,7 +48,10 @@ pub(crate) fn run(args: &FindingsArgs) -> anyhow::Result<()> {
 
 fn row(opened: &Opened) -> Row {
     let name = opened.path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.split('.').next().unwrap_or_default().trim_end_matches("_memory_snapshot").to_owned();
+    // `churn.limit.pickle.xz` is `churn.limit`.
+    let ends = [".pickle", ".json", ".html"].iter().filter_map(|ending| name.find(ending)).min();
+    let name = name.get(..ends.unwrap_or(name.len())).unwrap_or_default();
+    let name = name.trim_end_matches("_memory_snapshot").to_owned();
     let mut found = Vec::new();
     let mut silence = "nothing was allocated".to_owned();
     for replay in &opened.replays {

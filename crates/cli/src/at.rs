@@ -8,10 +8,8 @@ use std::process::ExitCode;
 use serde::{Serialize, Serializer};
 use vramscope_analysis::query::MomentSpec;
 use vramscope_analysis::shapes::{Clues, Dims, RecordedShapes, SHOWN, Shapes};
-use vramscope_analysis::{
-    AllocIdx, Allocation, Conclusions, Gap, KnownBy, Replay, State, autograd_node, gap, is_internal,
-};
-use vramscope_snapshot::{EventTable, Frame, Snapshot, StackId};
+use vramscope_analysis::{AllocIdx, Allocation, Conclusions, Gap, KnownBy, Replay, State, gap};
+use vramscope_snapshot::{EventTable, Snapshot, StackId};
 
 use crate::args::AtArgs;
 use crate::stack::StackJson;
@@ -200,7 +198,7 @@ impl Report<'_> {
                 dtype: &logged.dtype,
                 shape: &logged.shape,
             }),
-            stack: StackJson(self.snapshot, allocation.stack),
+            stack: StackJson(self.snapshot, allocation.recorded),
         }
     }
 
@@ -260,13 +258,6 @@ impl Report<'_> {
                 born
             };
             let mut place = self.subject.place(group.first.stack);
-            if let Some(line) = &group.backward_of {
-                let line = text::printable(line);
-                place = match autograd_node(self.snapshot, group.first.stack) {
-                    Some(_) => format!("{place} of {line}"),
-                    None => format!("backward of {line}"),
-                };
-            }
             if group.is_awaiting {
                 place.push_str("  (awaiting free)");
             }
@@ -298,32 +289,16 @@ impl Report<'_> {
 
     /// Live allocations of the same size and stack as one row, most bytes first.
     fn groups(&self, kept: &[(AllocIdx, Allocation)]) -> Vec<Group> {
-        let mut numbers: HashMap<(u64, StackId, bool, Option<String>), usize> = HashMap::new();
+        let mut numbers: HashMap<(u64, StackId, bool), usize> = HashMap::new();
         let mut groups: Vec<Group> = Vec::new();
-        let mut own: HashMap<StackId, bool> = HashMap::new();
         for (index, allocation) in kept {
             let is_awaiting = allocation.released <= self.state.at;
-            // A line of its own says more than the forward line that it answers to.
-            let has_own = *own.entry(allocation.stack).or_insert_with(|| {
-                let is_own = |frame: Frame| {
-                    !is_internal(self.snapshot.text(frame.name), self.snapshot.text(frame.file))
-                };
-                self.snapshot.frames(allocation.stack).any(is_own)
-            });
-            let backward_of = if has_own { None } else { self.backward_of(*index) };
-            let key = (allocation.requested, allocation.stack, is_awaiting, backward_of.clone());
+            let key = (allocation.requested, allocation.stack, is_awaiting);
             let number = *numbers.entry(key).or_insert_with(|| {
                 let logged = self.recorded.of(self.snapshot, *index);
                 let shape =
                     logged.map(|logged| format!("{}{:?}", text::printable(&logged.dtype), logged.shape));
-                groups.push(Group {
-                    first: *allocation,
-                    count: 0,
-                    bytes: 0,
-                    is_awaiting,
-                    backward_of,
-                    shape,
-                });
+                groups.push(Group { first: *allocation, count: 0, bytes: 0, is_awaiting, shape });
                 groups.len() - 1
             });
             if let Some(group) = groups.get_mut(number) {
@@ -346,7 +321,6 @@ struct Group {
     count: usize,
     bytes: u64,
     is_awaiting: bool,
-    backward_of: Option<String>,
     /// As the recorder logged it for the first.
     shape: Option<String>,
 }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
-use vramscope_analysis::State;
 use vramscope_analysis::categories::{Categories, Rules, Series, Total, classify};
+use vramscope_analysis::{Recipe, State};
 
 use crate::args::{MomentArgs, Source};
 use crate::subject::{Subject, answer};
@@ -60,14 +60,19 @@ pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<
         let state = replay.state(at);
         let keep = |index, allocation: &_| subject.keeps(index, allocation);
         let totals = categories.totals(replay, &state, keep);
+        let recipe = Recipe::new(subject.snapshot(), replay, &categories);
         if args.source.output.json {
             let series = categories.series(replay, args.series);
             return Ok(vramscope_files::json(
                 out,
-                &Report::new(subject, &state, &categories, &totals, series),
+                &Report::new(subject, &state, (&categories, &totals), recipe, series),
             )?);
         }
-        Ok(print(subject, &state, &categories, &totals, out)?)
+        print(subject, &state, &categories, &totals, out)?;
+        if let Some(recipe) = recipe {
+            writeln!(out, "\n  {}", text::wrapped(&recipe.words(&text::size), 2))?;
+        }
+        Ok(())
     })
 }
 
@@ -122,7 +127,34 @@ struct Report<'a> {
     requested: i64,
     active: i64,
     categories: Vec<CategoryJson<'a>>,
+    /// What comes with each parameter; null where that is no usual way to train, or no training.
+    parameters: Option<ParametersJson>,
     series: SeriesJson,
+}
+
+#[derive(Serialize)]
+struct ParametersJson {
+    event: Option<u32>,
+    count: u64,
+    bytes_each: u64,
+    weights: u64,
+    gradients: u64,
+    optimizer_state: u64,
+    parts: &'static str,
+}
+
+impl From<Recipe> for ParametersJson {
+    fn from(recipe: Recipe) -> Self {
+        Self {
+            event: recipe.at.event().map(|event| event.0),
+            count: recipe.parameters,
+            bytes_each: recipe.bytes_each(),
+            weights: recipe.weights,
+            gradients: recipe.gradients,
+            optimizer_state: recipe.optimizer,
+            parts: recipe.parts,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -160,8 +192,8 @@ impl<'a> Report<'a> {
     fn new(
         subject: &Subject,
         state: &State,
-        categories: &'a Categories,
-        totals: &[Total],
+        (categories, totals): (&'a Categories, &[Total]),
+        recipe: Option<Recipe>,
         series: Series,
     ) -> Self {
         let named = categories.names().iter().zip(totals).zip(&series.most);
@@ -181,6 +213,7 @@ impl<'a> Report<'a> {
             requested: state.counters.requested,
             active: state.counters.active,
             categories: named.map(category).collect(),
+            parameters: recipe.map(Into::into),
             series: SeriesJson { events, bytes: series.bytes },
         }
     }

@@ -251,9 +251,9 @@ fn at_peak(subject: &Subject, of_allocations: &str) -> Check {
         if !subject.keeps(block.0, &block.1) {
             continue;
         }
-        let Allocation { stack, opened, requested, .. } = block.1;
+        let Allocation { recorded, opened, requested, .. } = block.1;
         all = all.saturating_add(requested);
-        match stack {
+        match recorded {
             StackId::ABSENT => absent = absent.saturating_add(requested),
             StackId::EMPTY if opened == Moment::START => absent = absent.saturating_add(requested),
             StackId::EMPTY => empty = empty.saturating_add(requested),

@@ -44,7 +44,7 @@ pub(crate) struct ModulesArgs {
 enum By {
     /// Each module
     Module,
-    /// Modules of one kind: model.layers.*.mlp
+    /// Modules of one class: LlamaMLP, or model.layers.*.mlp where the file names no classes
     Class,
     /// Functions of your own source
     Function,

@@ -19,12 +19,29 @@ pub(crate) struct FrameJson<'a> {
     /// The text of the line, where the recorder kept it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<&'a str>,
+    /// What `torch.fx` knows of a frame of generated code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fx: Option<FxJson<'a>>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct FxJson<'a> {
+    op: &'a str,
+    name: &'a str,
+    target: &'a str,
+    /// The lines of the model that the node was traced from.
+    original_trace: &'a str,
 }
 
 impl<'a> FrameJson<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, frame: Frame) -> Self {
         let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.file));
-        Self { name, file, line: frame.line, source: snapshot.extras.source_line(file, frame.line) }
+        let fx = snapshot.stacks.fx(frame).map(|fx| {
+            let [op, name, target, original_trace] =
+                [fx.op, fx.name, fx.target, fx.original_trace].map(|text| snapshot.text(text));
+            FxJson { op, name, target, original_trace }
+        });
+        Self { name, file, line: frame.line, source: snapshot.extras.source_line(file, frame.line), fx }
     }
 }
 

@@ -130,6 +130,78 @@ fn files_are_compared_by_category() {
     assert_eq!((found["by"].as_str(), found["requested_change"].as_i64()), (Some("category"), Some(change)));
 }
 
+/// Two forward passes with paths of modules, the second of them with a larger block in `model.layers.1`.
+#[test]
+fn files_are_compared_by_module() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, size: u64| {
+        let block = |row: u64, size: u64, note: &Value| {
+            serde_json::json!({"action": "alloc", "addr": row << 40, "size": size, "stream": 0,
+                "frames": [{"filename": "model.py", "line": row, "name": "Mlp.forward"}], "user_metadata": note})
+        };
+        let note = |path: &str| serde_json::json!({"module": path, "class": "Block"});
+        let events = [
+            block(1, 512, &note("model.layers.0")),
+            block(2, size, &note("model.layers.1")),
+            block(3, 4096, &serde_json::json!("model.mlp")),
+            block(4, 1024, &Value::Null),
+        ];
+        let text = serde_json::json!({"segments": [], "device_traces": [events]}).to_string();
+        file(&folder, name, text.as_bytes())
+    };
+    let (a, b) = (run("a.json", 512), run("b.json", 2048));
+    let found = json(&["diff", &a, &b, "--by", "module"]);
+    assert_eq!(found["changes"].as_array().unwrap().len(), 1, "{found}");
+    assert_eq!((&found["changes"][0]["change"], &found["by"]), (&Value::from(1536), &Value::from("module")));
+    assert_eq!(found["changes"][0]["stack"][0]["name"], "model.layers.1");
+    // Metadata names the class of two, and a frame that of the third.
+    let classes = json(&["modules", &b, "--by", "class"]);
+    let rows: Vec<_> = classes["modules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["path"].as_str().unwrap(), row["requested"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(rows, [("Block", 512 + 2048), ("Mlp", 4096)]);
+    // Layers that are inferred say so.
+    let llama = recording("llama_python.pickle.xz");
+    let found = json(&["diff", &llama, "--at", "peak", "--vs", "end", "--by", "module"]);
+    let names: Vec<_> = found["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| change["stack"][0]["name"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"layers.0 (inferred)") && names.contains(&"(no module)"), "{names:?}");
+}
+
+/// What `torch.fx` knows of a frame of generated code is shown with it.
+#[test]
+fn graph_nodes_are_shown_with_their_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames = serde_json::json!([{"filename": "/tmp/c.py", "line": 4, "name": "call", "fx_node_op": "call_function",
+        "fx_node_name": "mm_1", "fx_node_target": "aten.mm", "fx_original_trace": "File model.py, line 3"}]);
+    let events = ["alloc", "free_requested", "free_completed"].map(|action| {
+        serde_json::json!({"action": action, "addr": 4096, "size": 512, "stream": 0, "frames": frames})
+    });
+    let text = serde_json::json!({"segments": [], "device_traces": [events]}).to_string();
+    let path = file(&folder, "fx.json", text.as_bytes());
+    let found = json(&["at", &path, "--event", "0"]);
+    let expected = serde_json::json!({"op": "call_function", "name": "mm_1", "target": "aten.mm",
+        "original_trace": "File model.py, line 3"});
+    assert_eq!(found["live"][0]["stack"][0]["fx"], expected);
+}
+
+/// How many parameters there are, and what comes with each: AdamW in float32.
+#[test]
+fn categories_say_what_comes_with_each_parameter() {
+    let found = json(&["categories", &recording("llama_python.pickle.xz")]);
+    let parameters = &found["parameters"];
+    assert_eq!(parameters["bytes_each"], 16);
+    assert_eq!(parameters["weights"].as_u64().unwrap(), 4 * parameters["count"].as_u64().unwrap());
+    assert_eq!(json(&["categories", &recording("inference_kv.pickle.xz")])["parameters"], Value::Null);
+}
+
 /// Line 1 allocates, line 2 frees: three blocks at once, and a fourth 200 events later.
 #[test]
 fn lives_say_who_frees_and_who_is_late() {

@@ -64,6 +64,7 @@ fn every_verb_keeps_to_its_schema() {
         check("steps", &["steps", &name]);
         check("lives", &["lives", &name]);
         check("diff", &["diff", &name, &name, "--by", "category"]);
+        check("diff", &["diff", &name, &recording("leak_graph.pickle"), "--by", "module"]);
         check("matrix", &["diff", &name, &name, &recording("leak_graph.pickle"), "--values", "1,2,4"]);
         check("minimum", &["minimum", &name, "--capacity", "H100"]);
         check("diff", &["diff", &name, &recording("leak_graph.pickle")]);

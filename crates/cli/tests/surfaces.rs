@@ -195,7 +195,8 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
                 says(phase);
             }
             let insights = session.ask(AskInsights { of }).unwrap();
-            let titles: Vec<Value> = insights.iter().map(|insight| insight.title.as_str().into()).collect();
+            let titles: Vec<Value> =
+                insights.found.iter().map(|insight| insight.title.as_str().into()).collect();
             let findings: Vec<Value> = device["findings"]
                 .as_array()
                 .unwrap()

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::{AllocIdx, Counter, Counters, Line, Moment, Peak, RankDigest, Severity, Sum};
+use vramscope_analysis::{
+    AllocIdx, Counter, Counters, KnownBy, Line, Moment, Peak, RankDigest, Severity, Sum,
+};
 use vramscope_snapshot::{PoolId, StackId, StreamId};
 
 use crate::protocol::Stretch;
@@ -41,7 +43,7 @@ pub enum Response {
     /// To [`crate::AskSearch`].
     Search(Arc<SearchResults>),
     /// To [`crate::AskInsights`].
-    Insights(Arc<Vec<Insight>>),
+    Insights(Arc<Insights>),
     /// To [`crate::AskRank`].
     Rank(Arc<RankDigest>),
     /// To [`crate::AskConvert`].
@@ -366,6 +368,8 @@ pub struct FrameInfo {
     pub at: Line,
     /// Whether it is PyTorch's, CPython's or the C++ runtime's.
     pub internal: bool,
+    /// What `torch.fx` knows of it, in lines.
+    pub fx: Option<String>,
 }
 
 /// A block beside another.
@@ -404,8 +408,14 @@ pub struct Details {
     pub stream: u64,
     /// Pool in words.
     pub pool: String,
-    /// What the memory is for, where that is known.
+    /// What the memory is for.
     pub category: String,
+    /// How that is known.
+    pub known_by: KnownBy,
+    /// The module of the model that made it, or that a backward pass made it for.
+    pub module: Option<String>,
+    /// The step that it was made in.
+    pub step: Option<u64>,
     /// Names of the annotations that were open when it began, outermost first.
     pub phases: Vec<String>,
     /// Shapes that it could have, the likeliest first.
@@ -546,6 +556,12 @@ pub struct AllocationRow {
     pub size: u64,
     /// Microseconds that it lived, if it ended and there is a clock.
     pub lived_us: Option<i64>,
+    /// What it is for.
+    pub category: String,
+    /// How that is known.
+    pub known_by: KnownBy,
+    /// The module of the model that it belongs to; empty if not known.
+    pub module: String,
     /// Where it was allocated.
     pub place: String,
 }
@@ -648,6 +664,15 @@ pub struct SearchResults {
     pub problem: Option<String>,
 }
 
+/// What looks wrong on a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Insights {
+    /// The worst first.
+    pub found: Vec<Insight>,
+    /// What is said if there is none: nothing, as far as the file can tell, and what it cannot tell.
+    pub silence: String,
+}
+
 /// A finding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Insight {
@@ -655,6 +680,8 @@ pub struct Insight {
     pub kind: String,
     /// How bad it is.
     pub severity: Severity,
+    /// How it is known.
+    pub known_by: KnownBy,
     /// In one line.
     pub title: String,
     /// The evidence: a name, and a value.

@@ -1,6 +1,5 @@
 //! All about one allocation.
 
-use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_analysis::shapes::{Clues, Hint, SHOWN, Shapes};
 use vramscope_analysis::{AllocIdx, Allocation, Moment, State, Sum};
 use vramscope_snapshot::{EventIdx, StackId};
@@ -30,6 +29,7 @@ pub(crate) fn details(
             count: sum.count + 1,
             bytes: sum.bytes.saturating_add(other.requested),
         });
+    let concluded = device.conclusions(snapshot).of(snapshot, replay, index);
     Details {
         owner: device.owner(file, index, false),
         addr: allocation.addr,
@@ -42,9 +42,10 @@ pub(crate) fn details(
         place: file.stack_name(allocation.stack).place.clone(),
         stream: snapshot.stream(allocation.stream),
         pool: file.pool_name(state.pool_of(allocation.addr, allocation.pool)),
-        category: DEFAULT_CATEGORIES
-            .get(device.categories(snapshot).of(index))
-            .map_or_else(String::new, |name| (*name).to_owned()),
+        category: concluded.category.to_owned(),
+        known_by: concluded.known_by,
+        module: concluded.module.map(str::to_owned),
+        step: concluded.step,
         phases: device.phases(snapshot, allocation.opened),
         shapes: shapes.map_or_else(Vec::new, |shapes| hints(file, shapes, &allocation)),
         notes: notes(file, device, &allocation),

@@ -9,11 +9,11 @@ use vramscope_analysis::pools::{Pools, has_private, known_pool};
 use vramscope_analysis::tables::Rows;
 use vramscope_analysis::whatif::{Simulation, Under};
 use vramscope_analysis::{
-    AllocIdx, Conclusions, Counter, Line, Moment, Replay, Span, Sum, Times, is_internal, open_spans,
-    operator, query, spans,
+    AllocIdx, Conclusions, Counter, Line, Moment, Replay, Span, Sum, Times, fx_words, is_internal,
+    open_spans, operator, query, spans,
 };
 use vramscope_simulate::Study;
-use vramscope_snapshot::{EventTable, PoolId, Snapshot, StackId};
+use vramscope_snapshot::{EventTable, Frame, PoolId, Snapshot, StackId};
 
 use crate::answers::{FrameInfo, LineId, Owner};
 use crate::rows::NoRows;
@@ -80,8 +80,11 @@ impl File {
 
     /// A stack as it is shown, innermost frame first.
     pub(crate) fn frames(&self, stack: StackId) -> Vec<FrameInfo> {
-        let info = |at: Line| FrameInfo { internal: is_internal(&at.name, &at.file), at };
-        self.snapshot.frames(stack).map(|frame| info(Line::new(&self.snapshot, frame))).collect()
+        let info = |frame: Frame| {
+            let at = Line::new(&self.snapshot, frame);
+            FrameInfo { internal: is_internal(&at.name, &at.file), fx: fx_words(&self.snapshot, frame), at }
+        };
+        self.snapshot.frames(stack).map(info).collect()
     }
 
     pub(crate) fn pool_name(&self, pool: PoolId) -> String {

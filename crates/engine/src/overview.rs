@@ -6,7 +6,7 @@ use vramscope_analysis::{
 use vramscope_format::{count, phase, plural, size, words};
 use vramscope_snapshot::{Action, PoolId};
 
-use crate::answers::{Capabilities, Insight, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
+use crate::answers::{Capabilities, Insight, Insights, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
 use crate::device::{Device, File};
 
 pub(crate) fn summary(file: &File, device: &Device) -> Summary {
@@ -134,10 +134,11 @@ pub(crate) fn moment(file: &File, device: &Device, at: Moment, whole: bool) -> M
 }
 
 /// What looks wrong, the worst first.
-pub(crate) fn insights(file: &File, device: &Device) -> Vec<Insight> {
+pub(crate) fn insights(file: &File, device: &Device) -> Insights {
     let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &device.spans, &size);
     let largest = |finding: &Finding| Some(device.totals().get(&finding.site.stack?)?.largest);
-    found.iter().map(|finding| Insight { alloc: largest(finding), ..insight(finding) }).collect()
+    let found = found.iter().map(|finding| Insight { alloc: largest(finding), ..insight(finding) }).collect();
+    Insights { found, silence: vramscope_analysis::nothing_found(&file.snapshot, &device.replay) }
 }
 
 /// What is compared between the ranks of a run.
@@ -158,6 +159,7 @@ fn insight(finding: &Finding) -> Insight {
     Insight {
         kind: words(finding.kind.name()),
         severity: finding.severity,
+        known_by: finding.known_by,
         title: finding.what.clone(),
         evidence: finding.facts(&size, "FILE"),
         advice: finding.advice.clone(),

@@ -9,7 +9,7 @@ use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment, RankDigest};
 use vramscope_snapshot::StackId;
 
 use crate::answers::{
-    AllocationRow, Curve, Details, DiffTree, Insight, LifetimeRow, MemoryMap, MomentInfo, Page, Response,
+    AllocationRow, Curve, Details, DiffTree, Insights, LifetimeRow, MemoryMap, MomentInfo, Page, Response,
     SearchResults, StackRow, Summary, Tile, Tree,
 };
 use crate::whatif::{Simulable, Simulated, SimulatedMap};
@@ -77,6 +77,10 @@ pub enum Sort {
     Addr,
     /// How many.
     Count,
+    /// What they are for.
+    Category,
+    /// The module of the model.
+    Module,
 }
 
 /// A page of a sorted table.
@@ -318,7 +322,7 @@ requests! {
         of: Source,
     }
     /// What looks wrong.
-    Insights as AskInsights -> Insights(Vec<Insight>) {
+    Insights as AskInsights -> Insights(Insights) {
         /// Whose.
         of: Source,
     }

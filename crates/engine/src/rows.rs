@@ -115,11 +115,19 @@ fn sorted(
                 Sort::Pressure => a.requested.saturating_mul(lived(&a)),
                 Sort::Addr => a.addr,
                 Sort::Place => u64::from(a.stack.0),
-                Sort::Requested | Sort::Count => a.requested,
+                Sort::Requested | Sort::Count | Sort::Category | Sort::Module => a.requested,
             }
         };
-        if list.sort == Sort::Place {
-            let name = |row: &u32| &file.stack_name(replay.allocation(AllocIdx(*row)).stack).place;
+        if matches!(list.sort, Sort::Place | Sort::Category | Sort::Module) {
+            let conclusions = (list.sort != Sort::Place).then(|| device.conclusions(&file.snapshot));
+            let name = |row: &u32| {
+                let concluded = conclusions.map(|found| found.of(&file.snapshot, replay, AllocIdx(*row)));
+                match (list.sort, concluded) {
+                    (Sort::Category, Some(concluded)) => concluded.category,
+                    (Sort::Module, Some(concluded)) => concluded.module.unwrap_or_default(),
+                    _ => &file.stack_name(replay.allocation(AllocIdx(*row)).stack).place,
+                }
+            };
             rows.sort_by(|a, b| name(a).cmp(name(b)));
             if list.descending {
                 rows.reverse();
@@ -144,8 +152,10 @@ pub(crate) fn allocations(
     let bytes =
         order.iter().fold(0_u64, |sum, &row| sum.saturating_add(replay.allocation(AllocIdx(row)).requested));
     let clock = device.clock(&file.snapshot);
+    let conclusions = device.conclusions(&file.snapshot);
     Ok(page(&order, bytes, list.first, list.count, |&row| {
         let a = replay.allocation(AllocIdx(row));
+        let concluded = conclusions.of(&file.snapshot, replay, AllocIdx(row));
         AllocationRow {
             owner: device.owner(file, AllocIdx(row), false),
             addr: a.addr,
@@ -153,6 +163,9 @@ pub(crate) fn allocations(
             lived_us: clock
                 .zip(a.closed.known())
                 .map(|(clock, closed)| clock.of(closed).saturating_sub(clock.of(a.opened))),
+            category: concluded.category.to_owned(),
+            known_by: concluded.known_by,
+            module: concluded.module.unwrap_or_default().to_owned(),
             place: file.stack_name(a.stack).place.clone(),
         }
     }))

@@ -46,6 +46,13 @@ pub fn autograd_node(name: &str) -> Option<&str> {
     (is_call && is_node).then_some(node)
 }
 
+/// The function of a forward line that memory of a backward pass belongs to, with the node of the autograd graph where
+/// it is known: `forward (MmBackward0, inferred)`.
+pub fn backward_function(name: &str, node: Option<&str>, is_inferred: bool) -> String {
+    let inferred = if is_inferred { ", inferred" } else { "" };
+    format!("{name} ({}{inferred})", node.unwrap_or("backward"))
+}
+
 /// A frame with its whole path. Regular expressions are matched against this.
 pub fn frame_text(file: &str, line: u32, name: &str) -> String {
     format!("{file}:{line} {name}")

@@ -32,6 +32,7 @@ pub(crate) fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> 
 fn insight(replay: &Replay, finding: Finding) -> Insight {
     let (from, to) = finding.when;
     let mut facts: Vec<(String, String)> = Vec::new();
+    facts.push(("known".into(), finding.known_by.name().into()));
     if let Some(place) = &finding.site.line {
         facts.push(("line".into(), printable(&place.short())));
     }

@@ -4,12 +4,14 @@
 //! what a node had kept as soon as the node is done, so an allocation belongs to the forward allocation that the pass
 //! frees next.
 
-use vramscope_format::place;
-use vramscope_snapshot::{EventIdx, Snapshot};
+use hashbrown::HashMap;
+use vramscope_format::{backward_function, place};
+use vramscope_snapshot::{Additions, EventIdx, Frame, FrameId, Snapshot, StackId, StrId};
 
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::{Part, Passes};
-use crate::questions::frames::{is_internal, user_frame};
+use crate::conclusions::run::Run;
+use crate::questions::frames::{autograd_node, is_internal, user_frame};
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Moment};
 
@@ -58,27 +60,155 @@ pub(crate) fn forward_line(
     answers: &Answers,
     index: AllocIdx,
 ) -> Option<(String, KnownBy)> {
-    let event = replay.allocation(index).opened.event()?;
-    let meta = snapshot.meta(snapshot.events(replay.device()).get(event.index()).meta);
-    if let Some(line) = last_own_line(snapshot.text(meta.forward)) {
-        return Some((line, KnownBy::Recorded));
+    if let Some(traceback) = traceback(snapshot, replay, index) {
+        let lines = lines(snapshot.text(traceback));
+        if let Some(&(file, line, name)) = own_line(&lines).and_then(|at| lines.get(at)) {
+            return Some((place(file, line, name), KnownBy::Recorded));
+        }
     }
     let answered = replay.allocation(answers.of(index)?);
-    let frame = user_frame(snapshot, answered.stack)?;
+    let frame = user_frame(snapshot, answered.recorded)?;
     let line = place(snapshot.text(frame.file), frame.line, snapshot.text(frame.name));
     Some((line, KnownBy::Likely))
 }
 
-/// The innermost line of a Python traceback that is the user's own: `  File "train.py", line 88, in forward`.
-fn last_own_line(traceback: &str) -> Option<String> {
-    let parse = |line: &str| {
-        let (file, rest) = line.trim_start().strip_prefix("File \"")?.split_once("\", line ")?;
+/// The traceback of the forward pass that an allocation was recorded with.
+fn traceback(snapshot: &Snapshot, replay: &Replay, index: AllocIdx) -> Option<StrId> {
+    let event = replay.allocations().opened[index.index()].event()?;
+    let meta = snapshot.events(replay.device()).get(event.index()).meta;
+    Some(snapshot.meta(meta).forward).filter(|text| *text != StrId::EMPTY)
+}
+
+/// The lines of a Python traceback, outermost first: `  File "train.py", line 88, in forward`.
+fn lines(traceback: &str) -> Vec<(&str, u32, &str)> {
+    let parse = |line| {
+        let (file, rest) = str::trim_start(line).strip_prefix("File \"")?.split_once("\", line ")?;
         let (number, name) = rest.split_once(", in ")?;
-        Some((file.to_owned(), number.parse::<u32>().ok()?, name.trim_end().to_owned()))
+        Some((file, number.parse::<u32>().ok()?, name.trim_end()))
     };
-    let lines: Vec<_> = traceback.lines().filter_map(parse).collect();
-    let own = lines.iter().rev().find(|(file, _, name)| !is_internal(name, file));
-    own.or(lines.last()).map(|(file, line, name)| place(file, *line, name))
+    traceback.lines().filter_map(parse).collect()
+}
+
+/// The innermost line that is the user's own, else the innermost.
+fn own_line(lines: &[(&str, u32, &str)]) -> Option<usize> {
+    let own = lines.iter().rposition(|(file, _, name)| !is_internal(name, file));
+    own.or(lines.len().checked_sub(1))
+}
+
+/// Gives memory of backward passes that was recorded without a line of the user's own the stack of the forward pass
+/// that it belongs to. Its innermost frame is the forward line, marked: `model.py:66 forward (MmBackward0, inferred)`.
+pub(crate) fn attribute(snapshot: &Snapshot, replays: &mut [Replay]) {
+    let mut owners = Owners::new(snapshot);
+    let candidate = |stack| stack != StackId::ABSENT && owners.own_at(stack).is_none();
+    let candidates: Vec<bool> = snapshot.stacks.recorded().map(candidate).collect();
+    let lacks_line = |stack: &StackId| candidates.get(stack.index()) == Some(&true);
+    for replay in replays {
+        let stacks = &replay.allocations().stack;
+        if !stacks.iter().any(lacks_line) {
+            continue;
+        }
+        let run = Run::new(snapshot, replay);
+        let answers = Answers::new(replay, &run.passes);
+        let mut attributed = stacks.clone();
+        for (row, stack) in attributed.iter_mut().enumerate().filter(|(_, stack)| lacks_line(stack)) {
+            let index = AllocIdx(row as u32);
+            let traced = if owners.has_tracebacks { traceback(snapshot, replay, index) } else { None };
+            let forward = match (traced, answers.of(index)) {
+                (Some(text), _) => Forward::Traceback(text),
+                (None, Some(answered)) => Forward::Stack(replay.allocations().stack[answered.index()]),
+                (None, None) => continue,
+            };
+            *stack = owners.stack(*stack, forward).unwrap_or(*stack);
+        }
+        replay.set_stacks(attributed);
+    }
+    owners.additions.finish();
+}
+
+/// Where the forward pass was.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Forward {
+    /// As anomaly detection recorded it.
+    Traceback(StrId),
+    /// The stack of the forward allocation that is freed next.
+    Stack(StackId),
+}
+
+/// Stacks of the forward pass for memory of the backward pass.
+struct Owners<'a> {
+    snapshot: &'a Snapshot,
+    has_tracebacks: bool,
+    /// For each frame whether it is the user's own.
+    is_own: Vec<bool>,
+    additions: Additions<'a>,
+    /// Frames that may be added: no more than the file has itself.
+    room: usize,
+    known: HashMap<(Option<&'a str>, Forward), Option<StackId>>,
+}
+
+impl<'a> Owners<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let table = &snapshot.stacks;
+        let is_own = |id| {
+            let frame = table.frame(id);
+            !is_internal(snapshot.text(frame.name), snapshot.text(frame.file))
+        };
+        Self {
+            snapshot,
+            has_tracebacks: snapshot.metas.iter().any(|meta| meta.forward != StrId::EMPTY),
+            is_own: (0..table.frame_count()).map(FrameId::from_index).map(is_own).collect(),
+            additions: Additions::new(snapshot),
+            room: table.recorded().map(|stack| table.get(stack).len()).sum::<usize>()
+                + snapshot.strings.len(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// Which frame of a stack is the innermost of the user's own.
+    fn own_at(&self, stack: StackId) -> Option<usize> {
+        let frames = self.snapshot.stacks.get(stack);
+        frames.iter().position(|frame| self.is_own.get(frame.index()) == Some(&true))
+    }
+
+    /// The stack for memory that was recorded with `stack`.
+    fn stack(&mut self, stack: StackId, forward: Forward) -> Option<StackId> {
+        let node = autograd_node(self.snapshot, stack);
+        if let Some(known) = self.known.get(&(node, forward)) {
+            return *known;
+        }
+        let frames = match forward {
+            Forward::Traceback(text) => self.of_traceback(text, node),
+            Forward::Stack(stack) => self.of_stack(stack, node),
+        };
+        let made = frames
+            .filter(|frames| self.additions.len() + frames.len() <= self.room)
+            .map(|frames| self.additions.stack(&frames));
+        self.known.insert((node, forward), made);
+        made
+    }
+
+    fn of_stack(&mut self, stack: StackId, node: Option<&str>) -> Option<Vec<FrameId>> {
+        let snapshot = self.snapshot;
+        let at = self.own_at(stack)?;
+        let (own, callers) = snapshot.stacks.get(stack).get(at..)?.split_first()?;
+        let frame = snapshot.stacks.frame(*own);
+        let name = self.additions.text(backward_function(snapshot.text(frame.name), node, true));
+        let marked = self.additions.frame(Frame { name, ..frame });
+        Some(std::iter::once(marked).chain(callers.iter().copied()).collect())
+    }
+
+    fn of_traceback(&mut self, text: StrId, node: Option<&str>) -> Option<Vec<FrameId>> {
+        let lines = lines(self.snapshot.text(text));
+        let at = own_line(&lines)?;
+        let (own, callers) = lines.get(..=at)?.split_last()?;
+        let mut add = |&(file, line, name): &(&str, u32, &str), name_of: Option<String>| {
+            let name = self.additions.text(name_of.unwrap_or_else(|| name.to_owned()));
+            let file = self.additions.text(file.to_owned());
+            self.additions.frame(Frame { name, file, line, fx: 0 })
+        };
+        let marked = add(own, Some(backward_function(own.2, node, false)));
+        Some(std::iter::once(marked).chain(callers.iter().rev().map(|line| add(line, None))).collect())
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +219,8 @@ mod tests {
     fn the_users_line_of_a_traceback() {
         let text = "  File \"/home/me/train.py\", line 166, in step\n    loss = model(x).mean()\n  \
                     File \"/opt/venv/lib/python3.12/site-packages/torch/nn/functional.py\", line 9, in relu\n";
-        assert_eq!(last_own_line(text).as_deref(), Some("train.py:166 step"));
-        assert_eq!(last_own_line(""), None);
+        let lines = lines(text);
+        assert_eq!(own_line(&lines).map(|at| lines[at]), Some(("/home/me/train.py", 166, "step")));
+        assert_eq!(own_line(&[]), None);
     }
 }

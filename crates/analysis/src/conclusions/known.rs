@@ -32,6 +32,15 @@ impl KnownBy {
         }
     }
 
+    /// A conclusion with how it is known: `activations (likely)`. What is unknown says so itself.
+    pub fn beside(self, conclusion: &str) -> String {
+        if conclusion == self.name() {
+            conclusion.to_owned()
+        } else {
+            format!("{conclusion} ({})", self.name())
+        }
+    }
+
     /// One sentence for help and docs.
     pub const fn about(self) -> &'static str {
         match self {

@@ -85,7 +85,7 @@ pub fn lives(
     // The last block of each stack and size that has no twin yet.
     let mut single: HashMap<(StackId, u64), Allocation> = HashMap::new();
     for (index, block) in replay.allocations().iter().filter(|(index, block)| keep(*index, block)) {
-        let has_stack = block.stack != StackId::ABSENT && block.stack != StackId::EMPTY;
+        let has_stack = block.recorded.has_frames();
         if block.opened == Moment::START {
             continue;
         }

@@ -12,6 +12,7 @@ pub(crate) mod module_tree;
 pub(crate) mod modules;
 pub(crate) mod passes;
 pub(crate) mod ranks;
+pub(crate) mod recipe;
 pub(crate) mod roles;
 pub(crate) mod run;
 pub(crate) mod stacks;

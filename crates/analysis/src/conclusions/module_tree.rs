@@ -1,15 +1,17 @@
 //! What each module holds: its own memory and that of the modules in it, at a moment and at its peak.
 //!
-//! Groups are paths of modules (`model.layers.0.self_attn`), classes of them (`model.layers.*.self_attn`: what a model
-//! has many of), or functions of the user's own source.
+//! Groups are paths of modules (`model.layers.0.self_attn`), classes of them (`LlamaAttention`, or where the file names
+//! none `model.layers.*.self_attn`: what a model has many of), or functions of the user's own source.
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
-use vramscope_snapshot::Snapshot;
+use vramscope_snapshot::{Snapshot, StackId};
 
 use crate::conclusions::categories::ACTIVATIONS;
 use crate::conclusions::each::Conclusions;
-use crate::questions::frames::user_frame;
+use crate::conclusions::known::KnownBy;
+use crate::conclusions::modules::Modules;
+use crate::questions::frames::{is_internal, user_frame};
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::state::State;
@@ -21,7 +23,7 @@ pub enum ModulesBy {
     /// Each module of the model.
     #[default]
     Module,
-    /// Modules of one kind: numbers in their paths do not count.
+    /// Modules of one class; where it is not known, numbers in their paths do not count.
     Class,
     /// Functions of the user's own source.
     Function,
@@ -124,7 +126,10 @@ impl<'a> Rows<'a> {
                 conclusions.modules.names().iter().map(|name| Some(parts(name))).map(node).collect()
             }
             ModulesBy::Class => {
-                conclusions.modules.names().iter().map(|name| Some(vec![class(name)])).map(node).collect()
+                let classes = Classes::new(snapshot, replay, &conclusions.modules);
+                let names = conclusions.modules.names().iter().enumerate();
+                let class = |(row, name): (usize, &String)| classes.of(row).unwrap_or_else(|| class(name));
+                names.map(|row| Some(vec![class(row)])).map(node).collect()
             }
             ModulesBy::Function => {
                 snapshot.stacks.ids().map(|stack| function(snapshot, stack)).map(node).collect()
@@ -135,7 +140,7 @@ impl<'a> Rows<'a> {
 
     fn own(&self, index: AllocIdx) -> Option<usize> {
         let row = match self.by {
-            ModulesBy::Function => self.replay.allocation(index).stack.index(),
+            ModulesBy::Function => self.replay.allocation(index).recorded.index(),
             _ => self.conclusions.modules.row(index)?,
         };
         self.nodes.get(row)?.checked_sub(1).map(|node| node as usize)
@@ -161,10 +166,49 @@ fn class(path: &str) -> String {
     path.split('.').map(part).collect::<Vec<_>>().join(".")
 }
 
+/// Classes of modules, where the file names them: metadata does, or frames of `LlamaMLP.forward`.
+struct Classes<'a> {
+    modules: &'a Modules,
+    by_frame: HashMap<usize, &'a str>,
+}
+
+impl<'a> Classes<'a> {
+    fn new(snapshot: &'a Snapshot, replay: &Replay, modules: &'a Modules) -> Self {
+        let mut by_frame = HashMap::new();
+        // A layer that is inferred is around the module that the innermost frame is in.
+        if modules.known_by() == KnownBy::Recorded {
+            let mut known: HashMap<StackId, Option<&str>> = HashMap::new();
+            for (index, allocation) in replay.allocations().iter() {
+                let Some(row) = modules.row(index).filter(|row| !by_frame.contains_key(row)) else {
+                    continue;
+                };
+                let stack = allocation.recorded;
+                let class = *known.entry(stack).or_insert_with(|| {
+                    snapshot.frames(stack).find_map(|frame| forward_class(snapshot.text(frame.name)))
+                });
+                by_frame.extend(class.map(|class| (row, class)));
+            }
+        }
+        Self { modules, by_frame }
+    }
+
+    fn of(&self, row: usize) -> Option<String> {
+        self.modules.class(row).or_else(|| self.by_frame.get(&row).copied()).map(str::to_owned)
+    }
+}
+
+/// The class of a qualified name: `LlamaMLP.forward` is one of `LlamaMLP`.
+fn forward_class(name: &str) -> Option<&str> {
+    name.strip_suffix(".forward")?.rsplit('.').next()
+}
+
 /// The function of the user's own source that a stack is in, below its file.
-fn function(snapshot: &Snapshot, stack: vramscope_snapshot::StackId) -> Option<Vec<String>> {
+fn function(snapshot: &Snapshot, stack: StackId) -> Option<Vec<String>> {
     let frame = user_frame(snapshot, stack)?;
     let (file, name) = (snapshot.text(frame.file), snapshot.text(frame.name));
+    if is_internal(name, file) {
+        return None;
+    }
     let file = file.rsplit(['/', '\\']).next().unwrap_or(file).to_owned();
     // Newer versions of Python name the class too: `LlamaMLP.forward`.
     Some(std::iter::once(file).chain(name.splitn(MOST_PARTS, '.').map(str::to_owned)).collect())
@@ -254,6 +298,12 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_name_their_class() {
+        assert_eq!(forward_class("LlamaMLP.forward"), Some("LlamaMLP"));
+        assert_eq!(forward_class("forward"), None);
+    }
 
     #[test]
     fn numbers_make_no_class() {

@@ -7,6 +7,8 @@
 //! What the backward pass allocates belongs to the module of the forward allocation that it answers to
 //! ([`backward`](super::backward)).
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 use vramscope_snapshot::{Snapshot, StrId};
 
@@ -15,8 +17,10 @@ use crate::conclusions::known::KnownBy;
 use crate::conclusions::layers::layers;
 use crate::conclusions::roles::Roles;
 use crate::conclusions::run::Run;
+use crate::questions::compare::Sum;
 use crate::replay::Replay;
-use crate::replay::allocations::AllocIdx;
+use crate::replay::allocations::{AllocIdx, Allocation};
+use crate::replay::state::State;
 
 /// A module for each allocation of a device that has one.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +28,8 @@ pub struct Modules {
     names: Vec<String>,
     /// A row of `names` plus one for each allocation; 0 for none.
     of: Vec<u32>,
+    /// Classes of modules, by row of `names`.
+    classes: HashMap<usize, String>,
     answers: Answers,
     known_by: KnownBy,
 }
@@ -36,7 +42,8 @@ impl Modules {
 
     pub(crate) fn of_run(snapshot: &Snapshot, replay: &Replay, run: &Run) -> Self {
         let by_role = Roles::new(snapshot, replay).modules(snapshot);
-        let (mut names, of, mut known_by) = match recorded(snapshot, replay) {
+        let mut classes = HashMap::new();
+        let (mut names, of, mut known_by) = match recorded(snapshot, replay, &mut classes) {
             Some((names, of)) => (names, of, KnownBy::Recorded),
             None => {
                 let (names, of) = layers(snapshot, replay, &run.stacks, &run.passes);
@@ -50,7 +57,7 @@ impl Modules {
         if !by_role.is_empty() && known_by == KnownBy::Unknown {
             known_by = KnownBy::Recorded;
         }
-        let mut modules = Self { names, of, answers: Answers::new(replay, &run.passes), known_by };
+        let mut modules = Self { names, of, classes, answers: Answers::new(replay, &run.passes), known_by };
         modules.add(by_role, replay.allocations().len());
         modules
     }
@@ -99,6 +106,32 @@ impl Modules {
         self.of(self.answers_to(allocation)?)
     }
 
+    /// What each module has of what is live, with what the backward pass made for it; what no module has comes under
+    /// `(no module)`. Names of layers that are inferred say so. `keep` says which allocations count.
+    pub fn sums(
+        &self,
+        replay: &Replay,
+        state: &State,
+        keep: impl Fn(AllocIdx, &Allocation) -> bool,
+    ) -> BTreeMap<String, Sum> {
+        let mark = if self.known_by == KnownBy::Likely { " (inferred)" } else { "" };
+        let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+        for &index in &state.live {
+            let allocation = replay.allocation(index);
+            if keep(index, &allocation) {
+                let module = self.of(index).or_else(|| self.of_backward(index));
+                let name = module.map_or_else(|| "(no module)".to_owned(), |name| format!("{name}{mark}"));
+                sums.entry(name).or_default().add_one(allocation.requested);
+            }
+        }
+        sums
+    }
+
+    /// The class of a module, a row of [`Modules::names`], where metadata names it.
+    pub fn class(&self, row: usize) -> Option<&str> {
+        self.classes.get(&row).map(String::as_str)
+    }
+
     /// All modules that made an allocation, in order of appearance.
     pub fn names(&self) -> &[String] {
         &self.names
@@ -130,15 +163,22 @@ fn rename_loops(names: &mut [String], by_role: &HashMap<AllocIdx, &str>) {
         let len = loops.entry_ref(list).or_default();
         *len = number.saturating_add(1).max(*len);
     }
-    let only = |len: u32| {
-        let mut of_len = lists.iter().filter(|(_, of)| **of == len).map(|(list, _)| *list);
-        of_len.next().filter(|_| of_len.next().is_none())
-    };
-    let alone = |len: u32| loops.values().filter(|of| **of == len).count() == 1;
+    // The loop and the list of a length, where there is one each.
+    let mut of_len: HashMap<u32, (usize, Option<&str>)> = HashMap::new();
+    for len in loops.values() {
+        of_len.entry(*len).or_default().0 += 1;
+    }
+    for (list, len) in &lists {
+        let only = |(loops, found): (usize, Option<&str>)| match (loops, found) {
+            (1, None) => (1, Some(*list)),
+            _ => (0, None),
+        };
+        of_len.entry(*len).and_modify(|found| *found = only(*found));
+    }
     for name in names {
         let Some((list, number)) = first_number(name) else { continue };
-        let Some(len) = loops.get(list).copied().filter(|len| alone(*len)) else { continue };
-        if let Some(list) = only(len) {
+        let found = loops.get(list).and_then(|len| of_len.get(len));
+        if let Some((1, Some(list))) = found {
             *name = format!("{list}.{number}");
         }
     }
@@ -157,7 +197,11 @@ fn first_number(path: &str) -> Option<(&str, u32)> {
 }
 
 /// The modules that `user_metadata` names; `None` if it names none.
-fn recorded(snapshot: &Snapshot, replay: &Replay) -> Option<(Vec<String>, Vec<u32>)> {
+fn recorded(
+    snapshot: &Snapshot,
+    replay: &Replay,
+    classes: &mut HashMap<usize, String>,
+) -> Option<(Vec<String>, Vec<u32>)> {
     if snapshot.metas.iter().all(|meta| meta.user_metadata == StrId::EMPTY) {
         return None;
     }
@@ -168,10 +212,14 @@ fn recorded(snapshot: &Snapshot, replay: &Replay) -> Option<(Vec<String>, Vec<u3
     let mut row_of = |text: StrId| {
         *rows.entry(text).or_insert_with(|| {
             let Some(path) = module_path(snapshot.text(text)) else { return 0 };
-            *by_name.entry(path.clone()).or_insert_with(|| {
+            let row = *by_name.entry(path.clone()).or_insert_with(|| {
                 names.push(path);
                 names.len() as u32
-            })
+            });
+            if let Some(class) = text_under(snapshot.text(text), &CLASS_KEYS) {
+                classes.insert(row as usize - 1, class);
+            }
+            row
         })
     };
     let of: Vec<u32> = replay
@@ -190,13 +238,24 @@ fn recorded(snapshot: &Snapshot, replay: &Replay) -> Option<(Vec<String>, Vec<u3
 /// Keys of metadata that name a module.
 const MODULE_KEYS: [&str; 5] = ["module", "module_path", "module_name", "fqn", "path"];
 
+/// Keys of metadata that name the class of a module.
+const CLASS_KEYS: [&str; 4] = ["class", "module_class", "module_type", "class_name"];
+
+/// The text under the first of some keys, of metadata that is a dictionary.
+fn text_under(metadata: &str, keys: &[&str]) -> Option<String> {
+    let text = metadata.trim();
+    if !text.starts_with('{') {
+        return None;
+    }
+    let entries: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+    keys.iter().find_map(|key| entries.get(*key)?.as_str()).map(str::to_owned)
+}
+
 /// The path of a module that metadata names: as it is, or under a key of a dictionary.
 fn module_path(metadata: &str) -> Option<String> {
     let text = metadata.trim();
     if text.starts_with('{') {
-        let entries: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
-        let named = MODULE_KEYS.iter().find_map(|key| entries.get(*key)?.as_str())?;
-        return module_path(named);
+        return text_under(text, &MODULE_KEYS).and_then(|named| module_path(&named));
     }
     let is_word = |word: &str| {
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -256,15 +256,24 @@ fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec
         }
         let mut first = Vec::with_capacity(FIRST_STACKS);
         let mut counts: HashMap<u32, usize> = HashMap::new();
+        let mut last = None;
         for (_, key) in keys(pass) {
+            // Several blocks of one call are one.
+            if last.replace(key) == Some(key) {
+                continue;
+            }
             let count = counts.entry(key).or_default();
             if *count == 0 && first.len() < FIRST_STACKS {
                 first.push(key);
             }
             *count += 1;
         }
-        let recurs = first.iter().filter(|key| counts[*key] >= 2);
-        let Some(&anchor) = recurs.min_by_key(|key| counts[*key]) else {
+        // A line that runs for each layer comes often in one pass; what comes last in each pass comes as often as passes do.
+        let ends = last.map_or(0, |key| counts[&key]);
+        let restarts = |key: &&u32| (2..=ends.saturating_add(1)).contains(&counts[*key]);
+        let Some(&anchor) =
+            first.iter().filter(restarts).min_by_key(|key| counts[*key]).filter(|_| ends >= 2)
+        else {
             split.push(*pass);
             continue;
         };
@@ -288,4 +297,29 @@ fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec
         split.push(Pass { to: pass.to, ..piece });
     }
     split
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::conclusions::run::Run;
+    use std::path::Path;
+    use vramscope_snapshot::{DeviceId, Reader};
+
+    /// Recordings of three training steps: each is one forward pass, one backward pass and one step of the optimizer,
+    /// whatever runs several times within a pass. `vit_ckpt` computes forward again within its backward passes.
+    #[test]
+    fn a_step_has_each_pass_once() {
+        for name in ["llama_adamw", "gpt2_amp", "conv_sgd", "t5_adafactor", "fsdp2", "vit_ckpt"] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/roles");
+            let mut reader = Reader::new();
+            reader.feed(&std::fs::read(folder.join(format!("{name}.pickle.xz"))).unwrap()).unwrap();
+            let snapshot = reader.finish().unwrap();
+            let passes = Run::new(&snapshot, &Replay::new(&snapshot, DeviceId(0))).passes;
+            let parts: Vec<_> = passes.list().iter().map(|pass| pass.part).collect();
+            let step = [Part::Forward, Part::Backward, Part::Optimizer];
+            assert_eq!(parts, [step, step, step].concat(), "{name}");
+        }
+    }
 }

@@ -102,7 +102,7 @@ impl Stacks {
     /// What the stack of an allocation says. One without frames that is older than the trace says nothing, unless
     /// others of its age have some.
     pub(crate) fn role_of(&self, allocation: &Allocation) -> Role {
-        match allocation.stack {
+        match allocation.recorded {
             StackId::EMPTY if allocation.opened == Moment::START && !self.has_old => Role::Unknown,
             stack => self.role(stack),
         }
@@ -212,7 +212,8 @@ fn of_names(name: &str, path: &str) -> Role {
         Role::Buckets
     } else if name.contains("forward") {
         Role::Forward
-    } else if name.contains("backward") {
+    // Activation checkpointing runs forward again where the backward pass asks for what was not kept.
+    } else if name.contains("backward") || name == "unpack_hook" && file == "checkpoint.py" {
         Role::Backward
     } else if MAKES_PARAMETERS.contains(&name) || name.contains("unshard") {
         Role::Parameters
@@ -239,6 +240,7 @@ mod tests {
             ("_apply", "/torch/nn/modules/module.py", Role::Parameters),
             ("forward_backward_no_pipelining", "/megatron/schedules.py", Role::Forward),
             ("_post_backward_hook", "/torch/distributed/fsdp/_runtime_utils.py", Role::Backward),
+            ("unpack_hook", "/torch/utils/checkpoint.py", Role::Backward),
             ("torch::autograd::engine::thread_main(x)", "??", Role::Backward),
             ("at::cuda::getcudablasltworkspace()", "??", Role::Workspace),
             ("at::native::forward_kernel", "??", Role::Other),

@@ -73,6 +73,11 @@ impl Sum {
         self.bytes = self.bytes.saturating_add(weight.bytes);
         self.count += weight.count;
     }
+
+    /// With one more allocation.
+    pub(crate) fn add_one(&mut self, bytes: u64) {
+        self.add(&Weight { bytes, count: 1, ..Weight::default() });
+    }
 }
 
 /// Weights by the user's own line.

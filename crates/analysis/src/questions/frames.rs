@@ -75,6 +75,17 @@ pub fn no_frame(snapshot: &Snapshot, stack: StackId) -> &'static str {
     }
 }
 
+/// What `torch.fx` knows of a frame of generated code, in lines: the node of the graph and what it calls, then the
+/// lines of the model that it was traced from, as they were recorded.
+pub fn fx_words(snapshot: &Snapshot, frame: Frame) -> Option<String> {
+    let fx = snapshot.stacks.fx(frame)?;
+    let [op, name, target] = [fx.op, fx.name, fx.target].map(|text| snapshot.text(text));
+    let target = if target.is_empty() { String::new() } else { format!(" ({target})") };
+    let node = format!("{op} {name}{target}");
+    let lines = [node.trim(), snapshot.text(fx.original_trace).trim_end()];
+    Some(lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n"))
+}
+
 /// Events that are looked at to tell whether stacks were recorded.
 const LOOKED_AT: usize = 1000;
 

@@ -63,8 +63,11 @@ pub struct Allocation {
     pub released: Moment,
     /// When the block went back to its pool.
     pub closed: Moment,
-    /// Where in the program it was allocated.
+    /// Where in the program it was allocated; for memory of a backward pass without a line of its own, the forward line
+    /// that it belongs to.
     pub stack: StackId,
+    /// The stack that was recorded.
+    pub recorded: StackId,
     /// Stream of the block.
     pub stream: StreamId,
     /// Pool of the block, where the trace says so.
@@ -89,7 +92,10 @@ pub struct Allocations {
     pub(crate) opened: Vec<Moment>,
     pub(crate) released: Vec<Moment>,
     pub(crate) closed: Vec<Moment>,
+    /// As they were recorded.
     pub(crate) stack: Vec<StackId>,
+    /// The same with what backward memory belongs to; empty if that changes none.
+    pub(crate) attributed: Vec<StackId>,
     pub(crate) stream: vramscope_snapshot::Column<StreamId>,
     pub(crate) pool: vramscope_snapshot::Column<PoolId>,
     pub(crate) estimated: vramscope_snapshot::Column<bool>,
@@ -116,11 +122,18 @@ impl Allocations {
             opened: self.opened[row],
             released: self.released[row],
             closed: self.closed[row],
-            stack: self.stack[row],
+            stack: self.stack_of(index),
+            recorded: self.stack[row],
             stream: self.stream.get(row),
             pool: self.pool.get(row),
             estimated: self.estimated.get(row),
         }
+    }
+
+    /// Where in the program an allocation belongs.
+    #[inline]
+    pub(crate) fn stack_of(&self, index: AllocIdx) -> StackId {
+        self.attributed.get(index.index()).copied().unwrap_or_else(|| self.stack[index.index()])
     }
 
     /// All allocations in order.
@@ -148,7 +161,7 @@ impl Allocations {
         self.opened.push(allocation.opened);
         self.released.push(allocation.released);
         self.closed.push(allocation.closed);
-        self.stack.push(allocation.stack);
+        self.stack.push(allocation.recorded);
         self.stream.set(row, allocation.stream);
         self.pool.set(row, allocation.pool);
         self.estimated.set(row, allocation.estimated);

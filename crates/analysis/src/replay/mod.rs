@@ -23,7 +23,7 @@ pub(crate) mod verdict;
 pub(crate) mod walk;
 
 use serde::{Deserialize, Serialize};
-use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, Snapshot};
+use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, Snapshot, StackId};
 
 use allocations::{AllocIdx, Allocation, Allocations, Moment};
 use counters::{Counter, Counters};
@@ -33,6 +33,8 @@ use rounding::Rules;
 use state::State;
 use timeline::{Source, Timeline};
 use verdict::Verdict;
+
+use crate::conclusions::backward::attribute;
 
 /// The highest value of a counter, and when it was first reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,12 +137,20 @@ impl Replay {
         replay
     }
 
-    /// Replays every device of a snapshot that has a trace or segments, in order.
+    /// Replays every device of a snapshot that has a trace or segments, in order. Memory of backward passes is
+    /// attributed to the forward lines that it belongs to.
     pub fn all(snapshot: &Snapshot) -> Vec<Self> {
         // Pinned host memory comes last: it is not what people open a snapshot for.
         let mut devices = snapshot.devices();
         devices.sort_by_key(|&device| (device == DeviceId::HOST, device));
-        devices.into_iter().map(|device| Self::new(snapshot, device)).collect()
+        let mut replays: Vec<_> = devices.into_iter().map(|device| Self::new(snapshot, device)).collect();
+        attribute(snapshot, &mut replays);
+        replays
+    }
+
+    /// Says for each allocation where in the program it belongs.
+    pub(crate) fn set_stacks(&mut self, attributed: Vec<StackId>) {
+        self.allocations.attributed = attributed;
     }
 
     /// Which device.

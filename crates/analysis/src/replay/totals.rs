@@ -201,6 +201,7 @@ impl Settled {
             released,
             closed,
             stack: StackId::ABSENT,
+            recorded: StackId::ABSENT,
             stream: StreamId::default(),
             pool: PoolId::UNKNOWN,
             estimated: false,

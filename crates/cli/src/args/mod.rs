@@ -111,6 +111,7 @@ pub(crate) struct ManArgs {}
   vramscope diff before.pickle after.pickle --at end
   vramscope diff snapshot.pickle --at in:forward#2:end --vs in:forward#6:end
   vramscope diff before.pickle after.pickle --by category
+  vramscope diff before.pickle after.pickle --by module
   vramscope diff seq128.pickle seq256.pickle seq512.pickle --capacity H100    # how lines grow, and what fits
   vramscope diff main.pickle branch.pickle --fail-on peak+5%,end+100MiB    # exit code 1 if exceeded")]
 pub(crate) struct DiffArgs {
@@ -153,6 +154,8 @@ pub(crate) enum DiffBy {
     Stack,
     /// What memory is for
     Category,
+    /// Modules of the model
+    Module,
 }
 
 impl DiffBy {
@@ -161,6 +164,7 @@ impl DiffBy {
             Self::Line => "line",
             Self::Stack => "stack",
             Self::Category => "category",
+            Self::Module => "module",
         }
     }
 

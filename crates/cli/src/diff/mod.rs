@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vramscope_analysis::categories::{Rules, classify};
-use vramscope_analysis::{Change, Counter, Line, Moment, Sum, by_line, by_stack, changes};
+use vramscope_analysis::{Change, Counter, Line, Modules, Moment, Sum, by_line, by_stack, changes};
 
 use crate::args::{DiffArgs, DiffBy};
 use crate::output::{FrameJson, json_of_each};
@@ -137,6 +137,11 @@ fn weigh(by: DiffBy, subject: &Subject, at: Moment) -> BTreeMap<Vec<Line>, Sum> 
             rows.map(|(name, total)| (key(name), Sum { bytes: total.requested, count: total.count }))
                 .collect()
         }
+        DiffBy::Module => {
+            let modules = Modules::new(snapshot, replay);
+            let sums = modules.sums(replay, &state, |index, allocation| subject.keeps(index, allocation));
+            sums.into_iter().map(|(name, sum)| (vec![Line { name, ..Line::default() }], sum)).collect()
+        }
     }
 }
 
@@ -209,7 +214,7 @@ fn label(key: &[Line]) -> String {
 }
 
 fn frame(line: &Line) -> FrameJson<'_> {
-    FrameJson { name: &line.name, file: &line.file, line: line.line, source: None }
+    FrameJson { name: &line.name, file: &line.file, line: line.line, source: None, fx: None }
 }
 
 /// The `limit` that grew most and the `limit` that shrank most, each with the largest change first.
@@ -271,7 +276,7 @@ fn print(args: &DiffArgs, pair: &Pair<'_>, out: &mut dyn Write) -> std::io::Resu
 #[derive(Serialize)]
 struct Report<'a> {
     schema: &'static str,
-    /// What `changes` are grouped by: `line`, `stack` or `category`.
+    /// What `changes` are grouped by: `line`, `stack`, `category` or `module`.
     by: &'static str,
     before: Side,
     after: Side,

@@ -1,5 +1,6 @@
 //! The tables of a snapshot, one file each.
 
+mod added;
 mod annotation;
 mod column;
 mod event;
@@ -13,6 +14,7 @@ mod stack;
 mod strings;
 mod totals;
 
+pub use added::Additions;
 pub use annotation::{Annotation, Stage};
 pub use column::Column;
 pub use event::{Action, Event, EventTable, Meta, Trace};

@@ -4,6 +4,8 @@
 //! only 226 distinct stacks, so events carry a [`StackId`] and comparing stacks is comparing numbers.
 //! Stacks lie end to end in one buffer of frame ids, innermost frame first, as PyTorch writes them.
 
+use std::sync::OnceLock;
+
 use super::{FrameId, StackId, StrId};
 
 /// One line of a call stack.
@@ -39,28 +41,57 @@ pub struct StackTable {
     pub(crate) fx: Vec<Fx>,
     pub(crate) ends: Vec<usize>,
     pub(crate) lists: Vec<FrameId>,
+    /// Frames and stacks of [`Additions`](super::Additions), with ids after these.
+    pub(super) added: OnceLock<Box<Self>>,
 }
 
 impl Default for StackTable {
     /// The two stacks that are always there: absent, and empty.
     fn default() -> Self {
-        Self { frames: Vec::new(), fx: Vec::new(), ends: vec![0, 0], lists: Vec::new() }
+        Self { ends: vec![0, 0], ..Self::none() }
     }
 }
 
 impl StackTable {
+    /// Not even the two that are always there.
+    pub(super) fn none() -> Self {
+        Self {
+            frames: Vec::new(),
+            fx: Vec::new(),
+            ends: Vec::new(),
+            lists: Vec::new(),
+            added: OnceLock::new(),
+        }
+    }
+
     /// The frames of a stack, innermost first.
     #[inline]
     pub fn get(&self, id: StackId) -> &[FrameId] {
         let row = id.index();
+        if row >= self.ends.len() {
+            return self.get_added(row);
+        }
         let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(usize::MAX) };
         self.ends.get(row).and_then(|&end| self.lists.get(start..end)).unwrap_or_default()
+    }
+
+    #[cold]
+    fn get_added(&self, row: usize) -> &[FrameId] {
+        let added = self.added.get();
+        added.map(|added| added.get(StackId::from_index(row - self.ends.len()))).unwrap_or_default()
     }
 
     /// A frame; an empty one for an id from elsewhere.
     #[inline]
     pub fn frame(&self, id: FrameId) -> Frame {
-        self.frames.get(id.index()).copied().unwrap_or_default()
+        self.frames.get(id.index()).copied().unwrap_or_else(|| self.added_frame(id))
+    }
+
+    #[cold]
+    fn added_frame(&self, id: FrameId) -> Frame {
+        let added = self.added.get().map(|added| &added.frames);
+        let row = id.index().checked_sub(self.frames.len());
+        added.zip(row).and_then(|(frames, row)| frames.get(row)).copied().unwrap_or_default()
     }
 
     /// What `torch.fx` knows of a frame.
@@ -69,12 +100,18 @@ impl StackTable {
         self.fx.get(row as usize).copied()
     }
 
-    /// Every stack, the absent and the empty one included.
+    /// Every stack, the absent and the empty one and those that were added included.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = StackId> + use<> {
+        let added = self.added.get().map_or(0, |added| added.ends.len());
+        (0..(self.ends.len() + added) as u32).map(StackId)
+    }
+
+    /// Every stack that was read, the absent and the empty one included.
+    pub fn recorded(&self) -> impl ExactSizeIterator<Item = StackId> + use<> {
         (0..self.ends.len() as u32).map(StackId)
     }
 
-    /// Number of distinct stacks that have frames.
+    /// Number of distinct stacks with frames that were read.
     pub fn len(&self) -> usize {
         self.ends.len() - 2
     }
@@ -84,9 +121,9 @@ impl StackTable {
         self.len() == 0
     }
 
-    /// Number of distinct frames.
+    /// Number of frames, those that were added included.
     pub fn frame_count(&self) -> usize {
-        self.frames.len()
+        self.frames.len() + self.added.get().map_or(0, |added| added.frames.len())
     }
 
     /// Adds a frame without looking whether it is there already.

@@ -4,6 +4,8 @@
 //! recording), so strings are interned by value. They lie end to end in one buffer: two allocations
 //! however many strings there are, and Arrow takes the buffers as they are.
 
+use std::sync::OnceLock;
+
 use super::StrId;
 
 /// Distinct strings, numbered in order of first appearance. [`StrId::EMPTY`] is always there.
@@ -11,24 +13,39 @@ use super::StrId;
 pub struct StringTable {
     text: String,
     ends: Vec<usize>,
+    /// Texts of [`Additions`](super::Additions), with ids after these.
+    pub(super) added: OnceLock<Box<Self>>,
 }
 
 impl Default for StringTable {
     fn default() -> Self {
-        Self { text: String::new(), ends: vec![0] }
+        Self { ends: vec![0], ..Self::none() }
     }
 }
 
 impl StringTable {
+    /// Not even the empty text.
+    pub(super) fn none() -> Self {
+        Self { text: String::new(), ends: Vec::new(), added: OnceLock::new() }
+    }
+
     /// The text of `id`; empty for an id from elsewhere.
     #[inline]
     pub fn get(&self, id: StrId) -> &str {
         let row = id.index();
+        if row >= self.ends.len() {
+            return self.get_added(row);
+        }
         let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(usize::MAX) };
         self.ends.get(row).and_then(|&end| self.text.get(start..end)).unwrap_or_default()
     }
 
-    /// Number of strings.
+    #[cold]
+    fn get_added(&self, row: usize) -> &str {
+        self.added.get().map_or("", |added| added.get(StrId::from_index(row - self.ends.len())))
+    }
+
+    /// Number of strings that were read.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -38,7 +55,7 @@ impl StringTable {
         false
     }
 
-    /// All strings in order of their ids.
+    /// All strings that were read, in order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|row| self.get(StrId::from_index(row)))
     }

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::shapes::{Clues, SHOWN};
-use vramscope_analysis::{AllocIdx, Moment, Place, State, user_frame};
+use vramscope_analysis::{AllocIdx, Moment, Place, State, fx_words, user_frame};
 use vramscope_files::{Links, read_regular};
 use vramscope_format::{count, duration, elide_place, fit, fit_end, plural, printable, size, stream, words};
 use vramscope_snapshot::Frame;
@@ -120,7 +120,13 @@ impl Info {
         info.facts.push(("requested", exact(allocation.requested)));
         info.facts.extend(facts(subject, index, state));
         let frames: Vec<Frame> = snapshot.frames(allocation.stack).collect();
-        info.stack = frames.iter().map(|&frame| frame_long(snapshot, frame)).collect();
+        let line = |&frame: &Frame| match fx_words(snapshot, frame) {
+            Some(fx) => {
+                format!("{} · torch.fx: {}", frame_long(snapshot, frame), printable(&fx.replace('\n', " · ")))
+            }
+            None => frame_long(snapshot, frame),
+        };
+        info.stack = frames.iter().map(line).collect();
         if let Some(own) = user_frame(snapshot, allocation.stack) {
             info.selected = frames.iter().position(|frame| *frame == own).unwrap_or(0);
             info.show_source(subject, own, sources);
@@ -184,9 +190,7 @@ fn facts(subject: Subject<'_>, index: AllocIdx, state: &State) -> Vec<(&'static 
     let open = if allocation.closed == Moment::NEVER { "at least " } else { "" };
     facts.push(("lives", format!("{open}{}{lived}", plural(events, "event"))));
     let concluded = subject.index().conclusions.of(snapshot, subject.replay(), index);
-    let how = concluded.known_by.name();
-    let category = words(concluded.category);
-    facts.push(("category", if category == how { category } else { format!("{category} ({how})") }));
+    facts.push(("category", words(&concluded.known_by.beside(concluded.category))));
     if let Some(module) = concluded.module {
         facts.push(("module", words(module)));
     }

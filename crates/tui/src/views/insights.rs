@@ -40,7 +40,10 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     }
     if insights.is_empty() {
         let words = &pane.subject().index().nothing_found;
-        put(buffer, area, area.x, area.y, &fit(words, area.width.into()), theme.style(Role::Fine));
+        for (row, line) in wrap(words, area.width.into()).iter().enumerate() {
+            let at = row_of(area, row as u16);
+            put(buffer, at, at.x, at.y, line, theme.style(Role::Fine));
+        }
         return;
     }
     let height = list_height(area).min(insights.len()) as u16;

@@ -163,7 +163,13 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
         pair(app, ui, "shape?", shape, "");
     }
     if !details.category.is_empty() {
-        pair(app, ui, "category", &details.category, "");
+        pair(app, ui, "category", &details.known_by.beside(&details.category), "");
+    }
+    if let Some(module) = &details.module {
+        pair(app, ui, "module", module, "");
+    }
+    if let Some(step) = details.step {
+        pair(app, ui, "step", &count(step), "");
     }
     let address = format!("{:#x}", details.addr);
     pair(app, ui, "address", if has.addresses { &address } else { none }, &segment(details));
@@ -292,6 +298,10 @@ fn frame_line(ui: &mut Ui, frame: &FrameInfo, palette: &theme::Palette) {
         0.0,
         egui::TextFormat { font_id: theme::tick(), ..format(palette.dim) },
     );
+    if let Some(fx) = &frame.fx {
+        let format = egui::TextFormat { font_id: theme::tick(), ..format(palette.dim) };
+        job.append(&format!("\ntorch.fx: {fx}"), 0.0, format);
+    }
     job.wrap.break_anywhere = true;
     ui.add(egui::Label::new(job).wrap().selectable(true));
     ui.add_space(2.0);

@@ -3,7 +3,7 @@
 use egui::{RichText, ScrollArea, Ui};
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{LEAST_RANKS, Severity};
-use vramscope_engine::{AskInsights, AskRank, Insight};
+use vramscope_engine::{AskInsights, AskRank, Insight, Insights};
 use vramscope_format::size;
 
 use crate::app::App;
@@ -20,13 +20,13 @@ pub(crate) struct AcrossRanks {
 /// How many there are.
 pub(crate) fn count(app: &mut App) -> usize {
     across(app);
-    found(app).len() + app.parts.across.found.len()
+    found(app).found.len() + app.parts.across.found.len()
 }
 
 /// Those of the device that is shown, and those across ranks.
 pub(crate) fn all(app: &mut App) -> Vec<Insight> {
     across(app);
-    app.parts.across.found.clone().into_iter().chain(found(app)).collect()
+    app.parts.across.found.clone().into_iter().chain(found(app).found).collect()
 }
 
 /// Compares the ranks once all files are read.
@@ -51,15 +51,15 @@ fn across(app: &mut App) {
     }
 }
 
-fn found(app: &mut App) -> Vec<Insight> {
-    let Some((of, _)) = app.device() else { return Vec::new() };
+fn found(app: &mut App) -> Insights {
+    let Some((of, _)) = app.device() else { return Insights::default() };
     let answer = app.requests.want(Slot::Insights(of), AskInsights { of });
-    answer.map_or_else(Vec::new, |answer| answer.value.to_vec())
+    answer.map_or_else(Insights::default, |answer| (*answer.value).clone())
 }
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
-    let found = found(app);
+    let Insights { found, silence } = found(app);
     ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
         let across = app.parts.across.found.clone();
         if !across.is_empty() {
@@ -69,7 +69,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         }
         if found.is_empty() {
             ui.add_space(12.0);
-            ui.label(RichText::new("Nothing stands out in this recording.").color(palette.dim));
+            ui.add(egui::Label::new(RichText::new(silence).color(palette.dim)).wrap().selectable(true));
         }
         list(app, ui, &found);
     });
@@ -96,7 +96,8 @@ fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
         ui.add(egui::Label::new(RichText::new(&insight.title).font(theme::strong())).wrap().selectable(true));
     });
     ui.horizontal(|ui| {
-        ui.label(RichText::new(&insight.kind).font(theme::small()).color(palette.dim));
+        let kind = format!("{} · {}", insight.kind, insight.known_by.name());
+        ui.label(RichText::new(kind).font(theme::small()).color(palette.dim));
         if insight.bytes != 0 {
             ui.label(RichText::new(size(insight.bytes)).font(theme::mono()).color(palette.dim));
         }

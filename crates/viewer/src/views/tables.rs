@@ -4,7 +4,7 @@ use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 use vramscope_analysis::Moment;
 use vramscope_analysis::query::FILTER_GRAMMAR;
 use vramscope_engine::{AskAllocations, AskStacks, AskTile, Listing, Page, Scope, Sort, Source, Which};
-use vramscope_format::{count, duration, elide_place, plural, size};
+use vramscope_format::{count, duration, elide_place, fit, plural, size};
 use vramscope_snapshot::StackId;
 
 use crate::app::App;
@@ -41,17 +41,36 @@ pub(crate) struct Tables {
 }
 
 /// A column: what it says, where it begins, whether numbers stand at its right edge, what it sorts by.
+#[derive(Clone, Copy)]
 struct Column(&'static str, f32, bool, Sort);
 
-const ALLOCATIONS: [Column; 7] = [
+const ALLOCATIONS: [Column; 9] = [
     Column("requested", 0.0, true, Sort::Requested),
     Column("block", 90.0, true, Sort::Size),
     Column("event", 180.0, true, Sort::Opened),
     Column("lived", 270.0, true, Sort::Lifetime),
     Column("bytes × events", 360.0, true, Sort::Pressure),
     Column("address", 480.0, false, Sort::Addr),
-    Column("line", 610.0, false, Sort::Place),
+    Column("category", 610.0, false, Sort::Category),
+    Column("module", 760.0, false, Sort::Module),
+    Column("line", 900.0, false, Sort::Place),
 ];
+
+/// Below this width there is no room for what is concluded about each.
+const WIDE: f32 = 1100.0;
+
+/// The columns of allocations that there is room for.
+fn allocation_columns(width: f32) -> Vec<Column> {
+    if width >= WIDE {
+        return ALLOCATIONS.to_vec();
+    }
+    let mut columns = ALLOCATIONS.to_vec();
+    columns.retain(|Column(.., sort)| !matches!(sort, Sort::Category | Sort::Module));
+    if let Some(Column(_, left, ..)) = columns.last_mut() {
+        *left = 610.0;
+    }
+    columns
+}
 
 const STACKS: [Column; 4] = [
     Column("requested", 0.0, true, Sort::Requested),
@@ -189,7 +208,8 @@ fn body<Row>(app: &mut App, ui: &mut Ui, page: &Page<Row>, mut draw: impl FnMut(
 }
 
 fn allocations(app: &mut App, ui: &mut Ui, of: Source, list: Listing, last: Moment, palette: &Palette) {
-    heading(app, ui, &ALLOCATIONS, palette);
+    let columns = allocation_columns(ui.available_width());
+    heading(app, ui, &columns, palette);
     let Some(answer) = app.requests.want(Slot::Allocations, AskAllocations { of, list }) else { return };
     body(app, ui, &answer.value, |app, ui, row| {
         let owner = &row.owner;
@@ -205,10 +225,17 @@ fn allocations(app: &mut App, ui: &mut Ui, of: Source, list: Listing, last: Mome
             },
             size(owner.requested.saturating_mul(lived.into())),
             format!("{:#x}", row.addr),
+            row.known_by.beside(&row.category),
+            row.module.clone(),
             row.place.clone(),
         ];
+        let shown = |Column(name, ..): &Column| {
+            let at = ALLOCATIONS.iter().position(|Column(known, ..)| known == name);
+            at.and_then(|at| cells.get(at)).cloned().unwrap_or_default()
+        };
+        let cells: Vec<String> = columns.iter().map(shown).collect();
         let color = color::of_line(owner.line, owner.alloc.0);
-        if cells_of(app, ui, &ALLOCATIONS, &cells, color, app.selection.alloc == Some(owner.alloc)) {
+        if cells_of(app, ui, &columns, &cells, color, app.selection.alloc == Some(owner.alloc)) {
             app.select_and_show(owner.alloc);
         }
     });
@@ -262,6 +289,7 @@ fn cells_of(
         // The last column has the room that is left.
         let text = match *name {
             "line" => elide_place(text, theme::columns(&painter, &theme::mono(), rect.right() - at.x)),
+            "category" | "module" => fit(text, theme::columns(&painter, &theme::mono(), 136.0)),
             _ => text.clone(),
         };
         painter.text(at, align, text, theme::mono(), color);

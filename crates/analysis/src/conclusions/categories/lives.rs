@@ -66,10 +66,10 @@ impl<'a> Lives<'a> {
             }
             if allocation.opened <= first_pass {
                 if let_go(&allocation) > first_pass {
-                    *lives.early.entry(allocation.stack).or_default() += 1;
+                    *lives.early.entry(allocation.recorded).or_default() += 1;
                 }
             } else if !has_end && let Some(pass) = passes.inside(allocation.opened) {
-                let (died, outlived) = lives.habits.entry(allocation.stack).or_default();
+                let (died, outlived) = lives.habits.entry(allocation.recorded).or_default();
                 match () {
                     () if let_go(&allocation) <= pass.to => *died += 1,
                     () if pass.to < replay.end() => *outlived += 1,
@@ -134,7 +134,7 @@ impl<'a> Lives<'a> {
             return (kept, KnownBy::Certain);
         }
         // The trace ends in this pass.
-        let died = self.usually_dies(allocation.stack);
+        let died = self.usually_dies(allocation.recorded);
         if died { (TEMPORARY, KnownBy::Likely) } else { (kept, KnownBy::Likely) }
     }
 
@@ -153,7 +153,7 @@ impl<'a> Lives<'a> {
         if next.is_some_and(|next| let_go(allocation) <= next.from) {
             return (TEMPORARY, KnownBy::Certain);
         }
-        if allocation.closed == Moment::NEVER && self.usually_dies(allocation.stack) {
+        if allocation.closed == Moment::NEVER && self.usually_dies(allocation.recorded) {
             return (TEMPORARY, KnownBy::Likely);
         }
         (ACTIVATIONS, KnownBy::Likely)
@@ -193,7 +193,7 @@ impl<'a> Lives<'a> {
             return (TEMPORARY, KnownBy::Certain);
         }
         if allocation.opened <= self.first_pass && self.survives_passes(allocation) {
-            let burst = self.early.get(&allocation.stack).copied().unwrap_or_default();
+            let burst = self.early.get(&allocation.recorded).copied().unwrap_or_default();
             // Without stacks, everything that was there before the first pass and stays is one burst.
             if burst >= BURST {
                 return (PARAMETERS, KnownBy::Likely);

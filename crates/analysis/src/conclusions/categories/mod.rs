@@ -53,9 +53,9 @@ pub const DEFAULT_CATEGORIES: [&str; 9] = [
     "unknown",
 ];
 
-const PARAMETERS: u8 = 0;
-const GRADIENTS: u8 = 1;
-const OPTIMIZER: u8 = 2;
+pub(crate) const PARAMETERS: u8 = 0;
+pub(crate) const GRADIENTS: u8 = 1;
+pub(crate) const OPTIMIZER: u8 = 2;
 pub(crate) const ACTIVATIONS: u8 = 3;
 const CACHE: u8 = 4;
 const TEMPORARY: u8 = 5;
@@ -143,7 +143,7 @@ fn classify_run(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) 
         let fits = |row: &usize| {
             let rule = &rules.rules[*row];
             let stack = by_stack[*row].as_ref();
-            stack.is_none_or(|stacks| stacks.get(allocation.stack.index()) == Some(&true))
+            stack.is_none_or(|stacks| stacks.get(allocation.recorded.index()) == Some(&true))
                 && rule.fits(allocation.requested, lifetime(allocation))
                 && rule.pool.is_none_or(|pool| pool_of(index) == Some(pool))
         };

@@ -166,7 +166,7 @@ fn releases_early(case: &Case<'_>) -> bool {
 }
 
 /// What a setting would do to retries, for the end of an advice.
-fn retries_with(case: &Case<'_>, settings: &str, retries: u64) -> String {
+pub(super) fn retries_with(case: &Case<'_>, settings: &str, retries: u64) -> String {
     match case.trial.run(settings) {
         Ok(Tried { fails: Some(_), .. }) => " (simulated: would not help, runs out of memory)".to_owned(),
         Ok(tried) => format!(" (simulated: retries {retries} → {})", tried.retries),
@@ -200,6 +200,11 @@ fn retries(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
     };
     let advice = match snapshot.settings.expandable_segments {
         true => "Use less memory at the peak: each retry waits for the device to be idle".to_owned(),
+        false if case.trial.run("expandable_segments:True").is_ok_and(|tried| tried.fails.is_some()) => {
+            "Use less memory at the peak: each retry waits for the device to be idle. expandable_segments:True would \
+             not help (simulated: runs out of memory)"
+                .to_owned()
+        }
         false => format!(
             "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: each retry waits for the device to be idle{}",
             retries_with(case, "expandable_segments:True", retries)

@@ -2,21 +2,37 @@
 //!
 //! *Fragmentation* is what is free in partly used segments; *cached* is what lies in completely unused ones. Both come out of [`crate::questions::gap`], which adds up to the byte.
 
-use super::driver::LEAST_CYCLES;
-use super::{Amount, Case, DriverCalls, Finding, Kind, Severity, Site};
+use super::driver::{LEAST_CYCLES, retries_with};
+use super::trial::Tried;
+use super::{Amount, Case, DriverCalls, Finding, Kind, Severity, Site, signed};
 use crate::questions::frames::user_frame;
 use crate::questions::gap::gap;
 use crate::questions::pins::pinned;
 use crate::questions::pools::is_private;
+use crate::replay::allocations::Moment;
 use crate::replay::counters::Counter;
 use crate::replay::state::Hole;
 
 /// Less than this, or than this share of what is reserved, is nothing to act on.
 const LEAST_BYTES: u64 = 64 << 20;
 const LEAST_SHARE: f64 = 0.15;
+/// The share of what is reserved that makes a setting worth a word while memory suffices.
+const LARGE_SAVING: f64 = 1.0 / 3.0;
+const EXPANDABLE: &str = "expandable_segments:True";
+const THRESHOLD: &str = "garbage_collection_threshold:0.8";
 
 pub(super) fn worth_telling(bytes: u64, reserved: i64) -> bool {
     bytes >= LEAST_BYTES && bytes as f64 >= reserved.max(0) as f64 * LEAST_SHARE
+}
+
+/// Whether expandable segments, which have no such holes, would not have needed less: others fill the holes later.
+fn is_harmless(case: &Case<'_>, calls: &DriverCalls) -> bool {
+    let reserved = case.replay.peak(Counter::Reserved).bytes;
+    calls.retries == 0
+        && !case.snapshot.settings.expandable_segments
+        && case.trial.run(EXPANDABLE).is_ok_and(|tried| {
+            tried.fails.is_none() && (saved(reserved, &tried) as f64) < reserved as f64 * LEAST_SHARE
+        })
 }
 
 pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
@@ -27,7 +43,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
     let reserved = state.counters.reserved;
     let share = |part: u64| Amount::Share(part as f64 / reserved.max(1) as f64);
     let mut found = Vec::new();
-    if worth_telling(gap.pinned_holes, reserved) {
+    if worth_telling(gap.pinned_holes, reserved) && !is_harmless(case, calls) {
         let segments = pinned(replay, &state);
         let worst = segments.first();
         // The smallest pin of the worst segment: moving it would have freed the most for the least.
@@ -63,10 +79,9 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
                 .to_owned()
         } else {
             format!(
-                "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: up to {} of it could then serve other \
-                 sizes{}",
+                "Set PYTORCH_CUDA_ALLOC_CONF={EXPANDABLE}: up to {} of it could then serve other sizes{}",
                 bytes(whole),
-                case.effect_of("expandable_segments:True")
+                case.effect_of(EXPANDABLE)
             )
         };
         let what = format!(
@@ -98,22 +113,47 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
         }
         found.push(finding);
     }
-    if worth_telling(gap.cached, reserved) {
-        let has_threshold = case.collects_garbage();
-        let advice = if calls.retries > 0 && !has_threshold {
-            "Set garbage_collection_threshold:0.8, so that unused segments go back before memory runs out"
-        } else if calls.cycles >= LEAST_CYCLES {
-            "Leave it: empty_cache() is called already, and what it releases is acquired again"
-        } else {
-            "Call torch.cuda.empty_cache() after the phase that needed them, if another process needs the memory"
-        };
-        let severity = if calls.retries > 0 { Severity::Medium } else { Severity::Low };
-        found.push(
-            Finding::new(Kind::Cached, severity, gap.cached, (at, at))
-                .says(format!("{} is cached in completely unused segments", bytes(gap.cached)), advice)
-                .with("share of reserved", share(gap.cached))
-                .shown_by(format!("segments --at {}", super::moment(at))),
-        );
-    }
+    found.extend(cached(case, calls, gap.cached, at));
     found
+}
+
+/// Completely unused segments, where there is something to do about them, as simulated: retries that a setting would
+/// have avoided, or much less memory. A cache that nobody misses is what the allocator is for.
+fn cached(case: &Case<'_>, calls: &DriverCalls, cached: u64, at: Moment) -> Option<Finding> {
+    let Case { replay, bytes, .. } = *case;
+    let reserved = replay.peak(Counter::Reserved).bytes;
+    if !worth_telling(cached, reserved) {
+        return None;
+    }
+    let share = cached as f64 / reserved.max(1) as f64;
+    let tried = |settings| case.trial.run(settings).ok().filter(|tried| tried.fails.is_none());
+    let advice = if calls.retries > 0
+        && !case.collects_garbage()
+        && tried(THRESHOLD).is_some_and(|tried| tried.retries < calls.retries)
+    {
+        let effect = retries_with(case, THRESHOLD, calls.retries);
+        format!("Set {THRESHOLD}, so that unused segments go back before memory runs out{effect}")
+    } else if !case.snapshot.settings.expandable_segments
+        && calls.cycles < LEAST_CYCLES
+        && tried(EXPANDABLE)
+            .is_some_and(|tried| saved(reserved, &tried) as f64 >= reserved as f64 * LARGE_SAVING)
+    {
+        format!("Set PYTORCH_CUDA_ALLOC_CONF={EXPANDABLE}{}", case.effect_of(EXPANDABLE))
+    } else {
+        return None;
+    };
+    Some(
+        Finding::new(Kind::Cached, Severity::Medium, cached, (at, at))
+            .says(format!("{} is cached in completely unused segments", bytes(cached)), advice)
+            .with("share of reserved", Amount::Share(share))
+            .shown_by(format!("segments --at {}", super::moment(at))),
+    )
+}
+
+/// Bytes that a setting would have reserved less, unless it runs out of memory.
+fn saved(reserved: i64, tried: &Tried) -> u64 {
+    match tried.fails {
+        Some(_) => 0,
+        None => signed(reserved).saturating_sub(tried.reserved_peak),
+    }
 }

@@ -28,13 +28,14 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         found.counted,
         found.steps
     );
-    let place = line.map_or_else(|| "that line".to_owned(), |frame| case.place(frame));
-    let advice = if found.is_kept_graph {
-        format!(
+    let advice = match line.map(|frame| case.place(frame)) {
+        Some(place) if found.is_kept_graph => format!(
             "Keep numbers, not tensors: use .item() or .detach() on what {place} returns before storing it"
-        )
-    } else {
-        format!("Find what keeps the result of {place}: drop the reference, or give the cache a limit")
+        ),
+        Some(place) => {
+            format!("Find what keeps the result of {place}: drop the reference, or give the cache a limit")
+        }
+        None => "Record with stacks (context=\"all\"): they name the line whose results are kept".to_owned(),
     };
     let peak = super::signed(case.replay.peak(crate::Counter::Requested).bytes).max(1);
     let is_high = found.confidence >= SURE && found.bytes as f64 >= peak as f64 * HIGH_SHARE;

@@ -88,10 +88,14 @@ impl Case<'_> {
         ended.map(|step| signed(self.replay.extremes(step.from, step.to).1.requested)).collect()
     }
 
+    /// The categories of all allocations.
+    fn categories(&self) -> &Categories {
+        self.categories.get_or_init(|| classify(self.replay, self.snapshot, &Rules::default()))
+    }
+
     /// The category of an allocation.
     fn category(&self, index: AllocIdx) -> &str {
-        let classify = || classify(self.replay, self.snapshot, &Rules::default());
-        let categories = self.categories.get_or_init(classify);
+        let categories = self.categories();
         categories.names().get(categories.of(index)).map_or("", String::as_str)
     }
 
@@ -131,10 +135,12 @@ pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: Sho
     findings.extend(pending::find(&case));
     findings.extend(driver::find(&case, &calls));
     findings.extend(churn::find(&case));
-    findings.extend(forecast::find(&case));
+    let forecast = forecast::find(&case);
+    let is_short = !replay.ooms().is_empty() || calls.retries > 0 || forecast.is_some();
+    findings.extend(forecast);
     findings.extend(training::find(&case));
     findings.extend(attention::find(&case));
-    findings.extend(weights::find(&case));
+    findings.extend(weights::find(&case, is_short));
     findings.iter_mut().for_each(|finding| finding.devices = vec![replay.device()]);
     findings.sort_by_key(|finding| (Reverse(finding.severity), Reverse(finding.bytes), finding.kind));
     findings

@@ -52,7 +52,7 @@ fn no_grad(case: &Case<'_>) -> Option<Finding> {
     let pass = forward.iter().max_by_key(|pass| (replay.counters(pass.to).requested, pass.to))?;
     let is_kept = |(_, block): &(AllocIdx, Allocation)| {
         pass.from < block.opened
-            && block.stack != StackId::EMPTY
+            && block.recorded != StackId::EMPTY
             && case.stacks.role_of(block) == Role::Forward
     };
     let live = replay.live(pass.to).into_iter().map(|index| (index, replay.allocation(index)));

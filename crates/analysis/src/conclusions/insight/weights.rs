@@ -7,10 +7,10 @@ use vramscope_snapshot::Frame;
 
 use super::{Amount, Case, Finding, Kind, Severity, Site, signed};
 use crate::conclusions::passes::Part;
+use crate::conclusions::recipe::Recipe;
 use crate::questions::frames::is_internal;
-use crate::replay::allocations::{Allocation, Moment};
+use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::counters::Counter;
-use vramscope_format::count;
 
 /// Less than this is nothing to act on.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -22,17 +22,16 @@ const LEAST_BLOCK: u64 = 64 << 10;
 const SAME_SHARE: f64 = 0.9;
 /// The share of the peak that makes copies worth a word.
 const COPY_SHARE: f64 = 0.05;
-/// How far from a usual recipe state may be.
-const ALIKE: f64 = 0.03;
 /// Copies of fewer bytes are nothing to act on.
 const LEAST_COPIES: u64 = 16 << 20;
 /// Weights, gradients and optimizer state are worth a word from this share of the peak on.
 const STATE_SHARE: f64 = 0.25;
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let peak = case.replay.peak(Counter::Requested).at;
-    let Some(model) = Model::new(case, peak) else { return Vec::new() };
-    let found = [doubled(case, &model), low_precision(case, &model), per_parameter(case)];
+/// `is_short` says whether memory was short: only then is what every parameter takes something to act on.
+pub(super) fn find(case: &Case<'_>, is_short: bool) -> Vec<Finding> {
+    let Some(model) = Model::new(case) else { return Vec::new() };
+    let per_parameter = if is_short { per_parameter(case, model.peak) } else { None };
+    let found = [doubled(case, &model), low_precision(case, &model), per_parameter];
     found.into_iter().flatten().collect()
 }
 
@@ -48,33 +47,25 @@ fn common(a: &Sizes, b: &Sizes) -> Sizes {
     a.iter().filter_map(|(size, n)| Some((*size, *n.min(b.get(size)?)))).collect()
 }
 
-/// What is live at a moment, as far as it belongs to the model.
+/// The weights that are live at the peak.
 struct Model {
     at: Moment,
     peak: u64,
     parameters: Vec<Allocation>,
-    gradients: u64,
-    optimizer: u64,
 }
 
 impl Model {
-    fn new(case: &Case<'_>, at: Moment) -> Option<Self> {
+    fn new(case: &Case<'_>) -> Option<Self> {
         let replay = case.replay;
-        let peak_bytes = signed(replay.peak(Counter::Requested).bytes);
-        if peak_bytes < LEAST_BYTES || case.snapshot.stacks.ids().len() <= 2 {
+        let peak = replay.peak(Counter::Requested);
+        let bytes = signed(peak.bytes);
+        if bytes < LEAST_BYTES || case.snapshot.stacks.is_empty() {
             return None;
         }
-        let mut model = Self { at, peak: peak_bytes, parameters: Vec::new(), gradients: 0, optimizer: 0 };
-        for index in replay.live(at) {
-            let block = replay.allocation(index);
-            match case.category(index) {
-                "parameters" => model.parameters.push(block),
-                "gradients" => model.gradients = model.gradients.saturating_add(block.requested),
-                "optimizer state" => model.optimizer = model.optimizer.saturating_add(block.requested),
-                _ => {}
-            }
-        }
-        (!model.parameters.is_empty()).then_some(model)
+        let is_parameter = |index: &AllocIdx| case.category(*index) == "parameters";
+        let live = replay.live(peak.at).into_iter().filter(is_parameter);
+        let parameters: Vec<_> = live.map(|index| replay.allocation(index)).collect();
+        (!parameters.is_empty()).then_some(Self { at: peak.at, peak: bytes, parameters })
     }
 
     fn sizes(&self) -> Sizes {
@@ -180,43 +171,23 @@ fn low_precision(case: &Case<'_>, model: &Model) -> Option<Finding> {
     )
 }
 
-/// Times the weights that all state together takes, what that means, and bytes of a weight.
-const RECIPES: [(f64, &str, u64); 4] = [
-    (3.0, "weights, gradients and one moment", 4),
-    (4.0, "weights, gradients and two moments", 4),
-    (6.0, "weights and gradients in 16 bits, two moments in 32", 2),
-    (8.0, "weights and gradients in 16 bits, two moments and a copy of the weights in 32", 2),
-];
-
-/// How many bytes each parameter takes, with its gradient and the optimizer's state: when the last backward pass has
-/// ended and gradients are complete.
-fn per_parameter(case: &Case<'_>) -> Option<Finding> {
-    let bytes = case.bytes;
-    let model = &Model::new(case, case.passes.of(Part::Backward).last()?.to)?;
-    let weights = model.parameters.iter().fold(0_u64, |sum, block| sum.saturating_add(block.requested));
-    let all = weights.saturating_add(model.gradients).saturating_add(model.optimizer);
-    let is_large = all >= LEAST_BYTES && all as f64 >= model.peak as f64 * STATE_SHARE;
-    if model.optimizer == 0 || weights == 0 || !is_large {
+/// How many bytes each parameter takes, with its gradient and the optimizer's state.
+fn per_parameter(case: &Case<'_>, peak: u64) -> Option<Finding> {
+    let recipe = Recipe::of_passes(case.replay, case.passes, case.categories())?;
+    let all = recipe.all();
+    if all < LEAST_BYTES || (all as f64) < peak as f64 * STATE_SHARE {
         return None;
     }
-    let times = all as f64 / weights as f64;
-    let (_, recipe, each) = RECIPES.into_iter().find(|(usual, ..)| (times / usual - 1.0).abs() < ALIKE)?;
-    let parameters = weights / each;
     Some(
-        Finding::new(Kind::ParameterBytes, Severity::Low, all, (model.at, model.at))
+        Finding::new(Kind::ParameterBytes, Severity::Low, all, (recipe.at, recipe.at))
             .says(
-                format!(
-                    "{} parameters take {:.0} bytes each, {} in all: {recipe}",
-                    count(parameters),
-                    times * each as f64,
-                    bytes(all)
-                ),
+                recipe.words(case.bytes),
                 "Shard them (FSDP, ZeRO), use an optimizer with 8-bit state, or train adapters only",
             )
             .likely()
-            .with("weights", Amount::Bytes(weights))
-            .shown_by(format!("categories --at {}", super::moment(model.at)))
-            .with("gradients", Amount::Bytes(model.gradients))
-            .with("optimizer state", Amount::Bytes(model.optimizer)),
+            .with("weights", Amount::Bytes(recipe.weights))
+            .shown_by(format!("categories --at {}", super::moment(recipe.at)))
+            .with("gradients", Amount::Bytes(recipe.gradients))
+            .with("optimizer state", Amount::Bytes(recipe.optimizer)),
     )
 }
