@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
-use vramscope_analysis::query::MomentSpec;
+use vramscope_analysis::query::{MomentSpec, Thing};
 use vramscope_analysis::shapes::{Clues, Dims, RecordedShapes, SHOWN, Shapes};
 use vramscope_analysis::{
     AllocIdx, Allocation, Conclusions, Gap, KnownBy, Replay, State, autograd_node, gap, is_internal,
@@ -101,6 +101,8 @@ fn one_by_one<S: Serializer>(list: &LiveList<'_>, serializer: S) -> Result<S::Ok
 
 #[derive(Serialize)]
 struct Live<'a> {
+    handle: String,
+    stack_handle: String,
     addr: u64,
     requested: u64,
     allocated: u64,
@@ -182,6 +184,8 @@ impl Report<'_> {
     fn live(&self, index: AllocIdx, allocation: &Allocation) -> Live<'_> {
         let concluded = self.conclusions.of(self.snapshot, self.replay, index);
         Live {
+            handle: self.subject.handle(Thing::Allocation(index)),
+            stack_handle: self.subject.handle(Thing::Stack(allocation.stack)),
             addr: allocation.addr,
             requested: allocation.requested,
             allocated: allocation.size,
@@ -259,12 +263,13 @@ impl Report<'_> {
             } else {
                 born
             };
-            let mut place = self.subject.place(group.first.stack);
+            let handle = self.subject.handle(Thing::Allocation(group.index));
+            let mut place = format!("{handle}  {}", self.subject.place(group.first.stack));
             if let Some(line) = &group.backward_of {
                 let line = text::printable(line);
                 place = match autograd_node(self.snapshot, group.first.stack) {
                     Some(_) => format!("{place} of {line}"),
-                    None => format!("backward of {line}"),
+                    None => format!("{handle}  backward of {line}"),
                 };
             }
             if group.is_awaiting {
@@ -318,6 +323,7 @@ impl Report<'_> {
                     logged.map(|logged| format!("{}{:?}", text::printable(&logged.dtype), logged.shape));
                 groups.push(Group {
                     first: *allocation,
+                    index: *index,
                     count: 0,
                     bytes: 0,
                     is_awaiting,
@@ -330,7 +336,7 @@ impl Report<'_> {
                 group.count += 1;
                 group.bytes = group.bytes.saturating_add(allocation.requested);
                 if allocation.opened < group.first.opened {
-                    group.first = *allocation;
+                    (group.first, group.index) = (*allocation, *index);
                 }
             }
         }
@@ -343,6 +349,7 @@ impl Report<'_> {
 struct Group {
     /// The one that began first.
     first: Allocation,
+    index: AllocIdx,
     count: usize,
     bytes: u64,
     is_awaiting: bool,
