@@ -34,7 +34,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Compare", &["diff", "ranks"]),
     ("Simulate", &["whatif", "tune", "minimum"]),
     ("Share", &["report", "serve", "export"]),
-    ("More", &["guide", "demo", "help", "completions", "man"]),
+    ("Agents", &["guide", "mcp", "skill"]),
+    ("More", &["demo", "help", "completions", "man"]),
 ];
 
 /// What most people need: `vramscope -h` lists these.

@@ -20,6 +20,7 @@ mod guide;
 mod help;
 mod insights;
 mod lives;
+mod mcp;
 mod minimum;
 mod modules;
 mod oom;
@@ -35,6 +36,7 @@ mod serve;
 mod shapes;
 mod show;
 mod site;
+mod skill;
 mod stack;
 mod steps;
 mod style;
@@ -91,7 +93,10 @@ where
     let args = Args::from_arg_matches(&matches).map_err(|error| error.to_string())?;
     let budget = asked::budget(&args, &matches, &line, false);
     match &args.command {
-        None | Some(Command::Tui(_) | Command::View(_) | Command::Serve(_)) => Err("not here".into()),
+        None
+        | Some(
+            Command::Tui(_) | Command::View(_) | Command::Serve(_) | Command::Mcp(_) | Command::Skill(_),
+        ) => Err("not here".into()),
         Some(_) => run_within(&args, budget, out).map(|_| ()).map_err(|error| format!("{error:#}")),
     }
 }
@@ -140,6 +145,8 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Doctor(doctor) => doctor::run(doctor, out),
         Command::Capabilities(args) => capabilities::run(args, out),
         Command::Guide(_) => guide::run(out),
+        Command::Mcp(args) => mcp::run(args, out),
+        Command::Skill(args) => skill::run(args, out),
         Command::Oom(args) => oom::run(args, out),
         Command::Churn(args) => churn::run(args, out),
         Command::Show(args) => show::run(args, out),

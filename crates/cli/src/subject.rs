@@ -129,7 +129,13 @@ pub(crate) fn open_path(
         let names: Vec<_> =
             inputs.iter().take(8).map(|input| format!("\n  {}", input.path.display())).collect();
         let count = inputs.len();
-        bail!("{} holds {count} snapshots; name one of them:{}", path.display(), names.concat());
+        let path = path.display();
+        let more = count.saturating_sub(names.len());
+        let more = if more > 0 { format!("\n  … {more} more") } else { String::new() };
+        bail!(
+            "{path} holds {count} snapshots; name one of them, or compare all with vramscope ranks {path}:{}{more}",
+            names.concat()
+        );
     };
     let cache = cache.cache();
     let bar = Bar::new(&inputs);

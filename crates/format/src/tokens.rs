@@ -1,7 +1,7 @@
 //! How much a language model reads: an estimate of tokens, for answers that must stay small.
 
 /// About how many tokens a text is. Measured over the program's answers, the tokenizer o200k counts 0.8 to 1.15 times as
-/// many (`cargo xtask bench tokens` compares the two); bytes / 4 is half of the truth for tables of numbers.
+/// many (`cargo run -p vramscope-evals --features tokenizer -- tokens` compares the two); bytes / 4 is half of the truth for tables of numbers.
 pub fn tokens(text: &str) -> u64 {
     let mut sum = 0_u64;
     let mut rest = text;

@@ -89,6 +89,8 @@ pub(crate) enum Command {
     Doctor(Box<DoctorArgs>),
     Capabilities(Box<crate::capabilities::CapabilitiesArgs>),
     Guide(crate::guide::GuideArgs),
+    Mcp(crate::mcp::McpArgs),
+    Skill(crate::skill::SkillArgs),
     Demo(Box<DemoArgs>),
     Help(crate::help::HelpArgs),
     Completions(CompletionsArgs),

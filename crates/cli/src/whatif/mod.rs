@@ -148,7 +148,11 @@ pub(crate) fn run(args: &WhatifArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         && args.subject.device_memory.is_none()
         && changed.is_none()
     {
-        bail!("nothing to simulate: give --set, --limit, --without, --free-early or --scale");
+        bail!(
+            "nothing to simulate: give --set, --limit, --without, --free-early or --scale, as in \
+             vramscope whatif {} --set expandable_segments:True",
+            question.subject.path()
+        );
     }
     let assumptions = changed.as_ref().map(|changed| changed.assumptions.clone()).unwrap_or_default();
     let simulator: &Simulator =
