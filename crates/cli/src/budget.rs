@@ -22,9 +22,9 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// The estimate of tokens is off by up to a tenth.
+    /// The estimate of tokens may be a seventh below the truth.
     fn allowed(&self) -> u64 {
-        self.tokens - self.tokens / 10
+        self.tokens - self.tokens / 7
     }
 }
 
