@@ -20,10 +20,12 @@ mod replay;
 pub mod tables;
 
 pub use conclusions::categories;
+pub use conclusions::device_calls::{Calls, DeviceCalls};
 pub use conclusions::each::{Conclusion, Conclusions};
 pub use conclusions::growth::{Growth, growth};
 pub use conclusions::insight::{
     Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, command, insights, nothing_found,
+    out_of_memory,
 };
 pub use conclusions::known::KnownBy;
 pub use conclusions::lives::{Freed, Lives, Twins, lives};
@@ -51,6 +53,7 @@ pub use questions::overlap::{GroupBy, Overlap, operator, overlap};
 pub use questions::pending::{Pending, PendingGroup, pending};
 pub use questions::phases::{Phase, phase_name, phases};
 pub use questions::pins::{Pinned, largest_fit, pinned};
+pub use questions::room::{Room, room};
 pub use questions::scaling::{Fit, Law, largest_within};
 pub use questions::spans::{Span, is_internal_phase, open_spans, spans};
 pub use questions::tree::{CallTree, Direction, Node, Place};

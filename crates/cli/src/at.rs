@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
-use vramscope_analysis::query::MomentSpec;
+use vramscope_analysis::query::{MomentSpec, Thing};
 use vramscope_analysis::shapes::{Clues, Dims, RecordedShapes, SHOWN, Shapes};
 use vramscope_analysis::{AllocIdx, Allocation, Conclusions, Gap, KnownBy, Replay, State, gap};
 use vramscope_snapshot::{EventTable, Snapshot, StackId};
@@ -99,6 +99,8 @@ fn one_by_one<S: Serializer>(list: &LiveList<'_>, serializer: S) -> Result<S::Ok
 
 #[derive(Serialize)]
 struct Live<'a> {
+    handle: String,
+    stack_handle: String,
     addr: u64,
     requested: u64,
     allocated: u64,
@@ -180,6 +182,8 @@ impl Report<'_> {
     fn live(&self, index: AllocIdx, allocation: &Allocation) -> Live<'_> {
         let concluded = self.conclusions.of(self.snapshot, self.replay, index);
         Live {
+            handle: self.subject.handle(Thing::Allocation(index)),
+            stack_handle: self.subject.handle(Thing::Stack(allocation.stack)),
             addr: allocation.addr,
             requested: allocation.requested,
             allocated: allocation.size,
@@ -257,7 +261,8 @@ impl Report<'_> {
             } else {
                 born
             };
-            let mut place = self.subject.place(group.first.stack);
+            let handle = self.subject.handle(Thing::Allocation(group.index));
+            let mut place = format!("{handle}  {}", self.subject.place(group.first.stack));
             if group.is_awaiting {
                 place.push_str("  (awaiting free)");
             }
@@ -298,14 +303,21 @@ impl Report<'_> {
                 let logged = self.recorded.of(self.snapshot, *index);
                 let shape =
                     logged.map(|logged| format!("{}{:?}", text::printable(&logged.dtype), logged.shape));
-                groups.push(Group { first: *allocation, count: 0, bytes: 0, is_awaiting, shape });
+                groups.push(Group {
+                    first: *allocation,
+                    index: *index,
+                    count: 0,
+                    bytes: 0,
+                    is_awaiting,
+                    shape,
+                });
                 groups.len() - 1
             });
             if let Some(group) = groups.get_mut(number) {
                 group.count += 1;
                 group.bytes = group.bytes.saturating_add(allocation.requested);
                 if allocation.opened < group.first.opened {
-                    group.first = *allocation;
+                    (group.first, group.index) = (*allocation, *index);
                 }
             }
         }
@@ -318,6 +330,7 @@ impl Report<'_> {
 struct Group {
     /// The one that began first.
     first: Allocation,
+    index: AllocIdx,
     count: usize,
     bytes: u64,
     is_awaiting: bool,

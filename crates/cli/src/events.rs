@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use serde::Serialize;
+use vramscope_analysis::query::Thing;
 use vramscope_analysis::user_frame;
 use vramscope_snapshot::{Action, Event, EventIdx, EventTable, StackId};
 
@@ -74,9 +75,10 @@ fn write(args: &EventsArgs, subject: &Subject, out: &mut dyn Write) -> anyhow::R
 }
 
 #[derive(Serialize)]
-struct EventJson<'a> {
+pub(crate) struct EventJson<'a> {
     device: i32,
     event: usize,
+    handle: String,
     time_us: Option<i64>,
     action: &'a str,
     size: u64,
@@ -98,7 +100,13 @@ struct EventJson<'a> {
     forward: &'a str,
 }
 
-fn json<'a>(subject: &'a Subject, events: &EventTable, row: usize, event: &Event) -> EventJson<'a> {
+/// An event with everything that is said of it alone.
+pub(crate) fn json<'a>(
+    subject: &'a Subject,
+    events: &EventTable,
+    row: usize,
+    event: &Event,
+) -> EventJson<'a> {
     let snapshot = subject.snapshot();
     let frame = user_frame(snapshot, event.stack).unwrap_or_default();
     let meta = snapshot.meta(event.meta);
@@ -106,6 +114,7 @@ fn json<'a>(subject: &'a Subject, events: &EventTable, row: usize, event: &Event
     EventJson {
         device: subject.replay().device().0,
         event: row,
+        handle: subject.handle(Thing::Event(EventIdx::from_index(row))),
         time_us: events.time_us(row),
         action: match event.action {
             Action::Unknown => snapshot.text(meta.unknown_action),

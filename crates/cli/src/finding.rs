@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
+use vramscope_analysis::query::Thing;
 use vramscope_analysis::{Amount, Evidence, Finding, KnownBy, Line, Moment, Severity, command};
 use vramscope_snapshot::Pool;
 
@@ -15,6 +16,8 @@ use crate::text;
 pub(crate) struct FindingJson {
     /// The same whenever the same thing is found again.
     id: String,
+    /// What `show` takes; none where it is about several files.
+    handle: Option<String>,
     /// None where it is about several files.
     device: Option<i32>,
     devices: Vec<i32>,
@@ -102,6 +105,7 @@ impl FindingJson {
         });
         Self {
             id: finding.id(),
+            handle: subject.map(|subject| subject.handle(Thing::Finding(finding.name()))),
             device: subject.map(|subject| subject.replay().device().0),
             devices: finding.devices.iter().map(|device| device.0).collect(),
             kind: finding.kind.name(),
@@ -143,8 +147,13 @@ pub(crate) fn print_short(finding: &Finding, out: &mut dyn Write) -> std::io::Re
     Ok(())
 }
 
-/// The finding with everything that it rests on.
-pub(crate) fn print_long(finding: &Finding, file: &str, out: &mut dyn Write) -> std::io::Result<()> {
+/// The finding with everything that it rests on. Its handle is empty where it is about several files.
+pub(crate) fn print_long(
+    finding: &Finding,
+    handle: &str,
+    file: &str,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let (role, mark) = match finding.severity {
         Severity::High => (Role::Bad, "!!"),
         Severity::Medium => (Role::Warning, "! "),
@@ -158,7 +167,12 @@ pub(crate) fn print_long(finding: &Finding, file: &str, out: &mut dyn Write) -> 
     if finding.known_by == KnownBy::Likely {
         kind.push_str(" (likely)");
     }
-    writeln!(out, "\n  {} {size:>10}  {}", style::paint(role, mark), style::paint(Role::Strong, &kind))?;
+    let heading = format!(
+        "\n  {} {size:>10}  {}  {handle}",
+        style::paint(role, mark),
+        style::paint(Role::Strong, &kind)
+    );
+    writeln!(out, "{}", heading.trim_end())?;
     let line = |out: &mut dyn Write, text: &str| writeln!(out, "     {}", text::wrapped(text, 5));
     line(out, &text::printable(&finding.what))?;
     for Evidence { name, place, value, .. } in &finding.evidence {

@@ -11,11 +11,16 @@ use crate::args::Args;
 /// What verbs are for, and which they are.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Record", &["run"]),
-    ("Look", &["summary", "tui", "view", "at", "top", "tree", "events", "segments", "overlap", "lives"]),
+    (
+        "Look",
+        &["summary", "tui", "view", "at", "top", "tree", "show", "events", "segments", "overlap", "lives"],
+    ),
     (
         "Explain",
         &[
             "insights",
+            "oom",
+            "churn",
             "categories",
             "modules",
             "phases",
@@ -24,18 +29,20 @@ const GROUPS: &[(&str, &[&str])] = &[
             "pools",
             "shapes",
             "doctor",
+            "capabilities",
         ],
     ),
     ("Compare", &["diff", "ranks"]),
     ("Simulate", &["whatif", "tune", "minimum"]),
     ("Share", &["report", "serve", "export"]),
+    ("Agents", &["guide", "mcp", "skill"]),
     ("More", &["demo", "help", "completions", "man"]),
 ];
 
 /// What most people need: `vramscope -h` lists these.
 const EVERYDAY: &[&str] = &[
-    "run", "summary", "insights", "tui", "view", "at", "top", "tree", "diff", "ranks", "whatif", "report",
-    "demo",
+    "run", "summary", "insights", "oom", "tui", "view", "at", "top", "tree", "diff", "ranks", "whatif", "report",
+    "guide", "demo",
 ];
 
 /// Options that every verb with files has: `vramscope help filters` describes them.
@@ -61,6 +68,9 @@ const MOMENTS: &[&str] = &["peak", "oom", "start", "end", "event", "time_us", "i
 /// Options of everything that prints.
 const OUTPUT: &[&str] = &["json", "no_cache"];
 
+/// Those of them that are described once: `vramscope help output`.
+const SHARED_OUTPUT: &[&str] = &["budget", "units", "color", "no_cache"];
+
 /// The command line with its help in groups, and with shared options only where they are described.
 pub(crate) fn command() -> clap::Command {
     let mut command = Args::command();
@@ -77,17 +87,18 @@ pub(crate) fn command() -> clap::Command {
     );
     let groups: Vec<_> = GROUPS.iter().map(|(title, names)| format!("{title}:\n{}", list(names))).collect();
     let long = format!(
-        "{}\nOne command: vramscope COMMAND --help. Shared options: vramscope help filters, vramscope help moments.",
+        "{}\nOne command: vramscope COMMAND --help. Shared options: vramscope help filters, moments, output.",
         groups.join("\n")
     );
     let template = "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}";
-    // Options of the terminal UI are not everyday ones.
-    command = command.mut_args(|arg| if arg.is_global_set() { arg } else { arg.hide_short_help(true) });
+    // Options of the terminal UI are not everyday ones. Global ones would be in the help of every verb.
+    command =
+        command.mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg.hide_short_help(true) });
     command = command.mut_subcommands(|verb| {
         let is_shared = |arg: &clap::Arg, shared: &[&str]| shared.contains(&arg.get_id().as_str());
         let has = |shared: &[&str]| verb.get_arguments().any(|arg| is_shared(arg, shared));
         // `shapes` has a --stack of its own.
-        let (filters, moments) = (has(&["hide_internal"]), has(&["time_us"]));
+        let (filters, moments, output) = (has(&["hide_internal"]), has(&["time_us"]), has(&["json"]));
         let mut hints = String::new();
         if moments {
             hints.push_str(
@@ -98,10 +109,15 @@ pub(crate) fn command() -> clap::Command {
             hints
                 .push_str("Filters: --device --stack --min-size --since --until …: vramscope help filters\n");
         }
+        if output {
+            hints.push_str("Output: --budget N --units --color --no-cache: vramscope help output\n");
+        }
         let examples = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
         let separator = if hints.is_empty() || examples.is_empty() { "" } else { "\n" };
         verb.mut_args(|arg| {
-            let is_hidden = filters && is_shared(&arg, FILTERS) || moments && is_shared(&arg, MOMENTS);
+            let is_hidden = filters && is_shared(&arg, FILTERS)
+                || moments && is_shared(&arg, MOMENTS)
+                || output && is_shared(&arg, SHARED_OUTPUT);
             // The heading of what all share ends where a verb's own options begin.
             let heading = is_shared(&arg, OUTPUT).then_some("Output");
             let arg = if is_hidden { arg.hide(true) } else { arg };
@@ -119,7 +135,7 @@ pub(crate) fn command() -> clap::Command {
   vramscope help filters
   vramscope help at")]
 pub(crate) struct HelpArgs {
-    /// filters, moments, or a command
+    /// filters, moments, output, or a command
     topic: Option<String>,
 }
 
@@ -142,9 +158,14 @@ pub(crate) fn run(args: &HelpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             options(FILTERS),
             vramscope_analysis::query::FILTER_GRAMMAR
         )?),
+        "output" => Ok(writeln!(
+            out,
+            "Options of every command that prints an answer.\n\n{}",
+            options(&["json", "budget", "units", "color", "no_cache"])
+        )?),
         name => match command().find_subcommand_mut(name) {
             Some(verb) => Ok(write!(out, "{}", verb.render_long_help())?),
-            None => bail!("there is no help on '{name}': try moments, filters, or a command"),
+            None => bail!("there is no help on '{name}': try moments, filters, output, or a command"),
         },
     }
 }
@@ -169,7 +190,7 @@ fn options(names: &[&str]) -> String {
     let command = Args::command();
     let Some(verb) = command.find_subcommand("at") else { return String::new() };
     let line = |name: &&str| {
-        let arg = verb.get_arguments().find(|arg| arg.get_id() == name)?;
+        let arg = verb.get_arguments().chain(command.get_arguments()).find(|arg| arg.get_id() == name)?;
         let values: Vec<_> =
             arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
         let takes_value = arg.get_action().takes_values();

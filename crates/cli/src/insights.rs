@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use vramscope_analysis::query::Thing;
 use vramscope_analysis::{
     Finding, RankDigest, Severity, Status, compare_ranks, insights, nothing_found, rank_insights, spans,
 };
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &InsightsArgs, out: &mut dyn Write) -> anyhow::Result<Ex
 fn print(across: &[Finding], files: &[File], out: &mut dyn Write) -> std::io::Result<()> {
     if !across.is_empty() {
         writeln!(out, "across ranks")?;
-        across.iter().try_for_each(|finding| finding::print_long(finding, "FILE", out))?;
+        across.iter().try_for_each(|finding| finding::print_long(finding, "", "FILE", out))?;
         writeln!(out)?;
     }
     for (number, file) in files.iter().enumerate() {
@@ -59,7 +60,9 @@ fn print(across: &[Finding], files: &[File], out: &mut dyn Write) -> std::io::Re
             if device.found.is_empty() {
                 writeln!(out, "\n  {}", text::wrapped(&device.silence, 2))?;
             }
-            device.found.iter().try_for_each(|finding| finding::print_long(finding, &path, out))?;
+            for (finding, handle) in device.found.iter().zip(&device.handles) {
+                finding::print_long(finding, handle, &path, out)?;
+            }
         }
     }
     Ok(())
@@ -97,6 +100,8 @@ struct Device {
     silence: String,
     #[serde(skip)]
     found: Vec<Finding>,
+    #[serde(skip)]
+    handles: Vec<String>,
     #[serde(skip)]
     digest: RankDigest,
 }
@@ -136,6 +141,7 @@ impl Device {
                 true => "no findings among what passes the filters".to_owned(),
                 false => nothing_found(snapshot, replay),
             },
+            handles: found.iter().map(|finding| subject.handle(Thing::Finding(finding.name()))).collect(),
             found,
             digest: subject.digest(rank, &spans),
         }

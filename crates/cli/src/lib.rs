@@ -1,9 +1,13 @@
 //! The `vramscope` command, as a library: `main.rs` starts it, and tests and fuzzers call it without a process.
 
 mod args;
+mod asked;
 mod at;
 mod batch;
+mod budget;
+mod capabilities;
 mod categories;
+mod churn;
 mod demo;
 mod diff;
 mod doctor;
@@ -12,12 +16,15 @@ mod export;
 mod finding;
 mod flame;
 mod fragmentation;
+mod guide;
 mod help;
 mod insights;
 mod lives;
+mod mcp;
 mod measure;
 mod minimum;
 mod modules;
+mod oom;
 mod output;
 mod overlap;
 mod phases;
@@ -29,7 +36,9 @@ mod report;
 mod segments;
 mod serve;
 mod shapes;
+mod show;
 mod site;
+mod skill;
 mod stack;
 mod steps;
 mod style;
@@ -45,22 +54,26 @@ mod view;
 mod whatif;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use vramscope_files::WriteError;
 
 use args::{Args, Command, FlameFormat};
+use budget::{Budget, Limited};
 
 /// Does what the command line says. What it ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 pub fn main() -> ExitCode {
-    let args = Args::from_arg_matches(&help::command().get_matches()).unwrap_or_else(|error| error.exit());
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let matches = help::command().get_matches_from(&line);
+    let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     style::choose(args.units, args.color);
     // Not locked: the terminal UI gives the terminal back from another thread.
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout());
-    let result = run(&args, &mut out).and_then(|code| Ok(out.flush().map(|()| code)?));
+    let budget = asked::budget(&args, &matches, &line, io::stdout().is_terminal());
+    let result = run_within(&args, budget, &mut out).and_then(|code| Ok(out.flush().map(|()| code)?));
     match result {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -77,18 +90,36 @@ pub fn answer<Text>(line: impl IntoIterator<Item = Text>, out: &mut dyn Write) -
 where
     Text: Into<OsString> + Clone,
 {
-    let args = Args::try_parse_from(line).map_err(|error| error.to_string())?;
+    let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
+    let matches = Args::command().try_get_matches_from(&line).map_err(|error| error.to_string())?;
+    let args = Args::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+    let budget = asked::budget(&args, &matches, &line, false);
     match &args.command {
-        None | Some(Command::Tui(_) | Command::View(_) | Command::Serve(_) | Command::Run(_)) => {
-            Err("not here".into())
-        }
-        Some(_) => run(&args, out).map(|_| ()).map_err(|error| format!("{error:#}")),
+        None
+        | Some(
+            Command::Tui(_)
+                | Command::View(_)
+                | Command::Serve(_)
+                | Command::Run(_)
+                | Command::Mcp(_)
+                | Command::Skill(_),
+        ) => Err("not here".into()),
+        Some(_) => run_within(&args, budget, out).map(|_| ()).map_err(|error| format!("{error:#}")),
     }
 }
 
 /// Parses all requests of a connection to `serve` that sends these bytes; returns how many there are.
 pub fn hear(bytes: &[u8]) -> usize {
     serve::hear(bytes)
+}
+
+/// The same within a budget, if there is one.
+fn run_within(args: &Args, budget: Option<Budget>, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let Some(budget) = budget else { return run(args, out) };
+    let mut limited = Limited::new(out, budget);
+    let result = run(args, &mut limited);
+    limited.finish()?;
+    result
 }
 
 fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -120,6 +151,13 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Serve(serve) => serve::run(serve, out),
         Command::Run(args) => record::run(args),
         Command::Doctor(doctor) => doctor::run(doctor, out),
+        Command::Capabilities(args) => capabilities::run(args, out),
+        Command::Guide(_) => guide::run(out),
+        Command::Mcp(args) => mcp::run(args, out),
+        Command::Skill(args) => skill::run(args, out),
+        Command::Oom(args) => oom::run(args, out),
+        Command::Churn(args) => churn::run(args, out),
+        Command::Show(args) => show::run(args, out),
         Command::Events(events) => events::run(events, out),
         Command::Whatif(args) => whatif::run(args, out),
         Command::Tune(args) => tune::run(args, out),

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use vramscope_analysis::query::Thing;
 use vramscope_analysis::{Allocation, Hole, Range, State};
 use vramscope_snapshot::{Pool, Snapshot};
 
@@ -71,20 +72,20 @@ impl Totals {
 }
 
 /// A range with what lives in it and what is free.
-struct Segment {
-    range: Range,
-    pool: Option<Pool>,
-    stream: u64,
-    live: Vec<Allocation>,
-    holes: Vec<Hole>,
+pub(crate) struct Segment {
+    pub(crate) range: Range,
+    pub(crate) pool: Option<Pool>,
+    pub(crate) stream: u64,
+    pub(crate) live: Vec<Allocation>,
+    pub(crate) holes: Vec<Hole>,
 }
 
 impl Segment {
-    fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.holes.iter().fold(0, |sum, hole| sum.saturating_add(hole.size))
     }
 
-    fn largest_hole(&self) -> u64 {
+    pub(crate) fn largest_hole(&self) -> u64 {
         self.holes.iter().map(|hole| hole.size).max().unwrap_or(0)
     }
 
@@ -117,7 +118,8 @@ impl Segment {
     }
 }
 
-fn segments(subject: &Subject, state: &State) -> Vec<Segment> {
+/// The segments at a moment that pass the filters.
+pub(crate) fn segments(subject: &Subject, state: &State) -> Vec<Segment> {
     let snapshot = subject.snapshot();
     let mut segments: Vec<Segment> = state
         .ranges
@@ -202,7 +204,8 @@ fn print(
             text::size(segment.largest_hole()),
             segment.bar(cells),
         ];
-        table.row(row, format!("{pins}{kind}"));
+        let handle = subject.handle(Thing::Segment(segment.range.addr));
+        table.row(row, format!("{handle}  {pins}{kind}"));
     }
     table.print(out)?;
     if segments.len() < totals.count {
@@ -225,7 +228,8 @@ struct Report<'a> {
 }
 
 #[derive(Serialize)]
-struct SegmentJson<'a> {
+pub(crate) struct SegmentJson<'a> {
+    handle: String,
     addr: u64,
     size: u64,
     free: u64,
@@ -256,7 +260,7 @@ struct HoleJson {
 }
 
 impl<'a> SegmentJson<'a> {
-    fn new(subject: &'a Subject, state: &State, segment: &Segment) -> Self {
+    pub(crate) fn new(subject: &'a Subject, state: &State, segment: &Segment) -> Self {
         let snapshot: &'a Snapshot = subject.snapshot();
         let block = |allocation: &Allocation| {
             let frame = vramscope_analysis::user_frame(snapshot, allocation.stack).unwrap_or_default();
@@ -271,6 +275,7 @@ impl<'a> SegmentJson<'a> {
             }
         };
         Self {
+            handle: subject.handle(Thing::Segment(segment.range.addr)),
             addr: segment.range.addr,
             size: segment.range.size,
             free: segment.free(),

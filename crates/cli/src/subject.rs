@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use vramscope_analysis::pools::known_pool;
-use vramscope_analysis::query::{MomentSpec, QueryError, Selection, devices};
+use vramscope_analysis::query::{Handle, MomentSpec, QueryError, Selection, Thing, devices};
 use vramscope_analysis::{
     AllocIdx, Allocation, Counter, Finding, Moment, Peak, Range, RankDigest, Replay, Span, State, Status,
     Weight, lifetime_weights,
@@ -73,41 +73,46 @@ fn answer_of(
     out: &mut dyn Write,
     each: Each<'_>,
 ) -> Answered {
-    let found = with_moments(subjects, at)?;
+    // A moment may exist on one device only.
+    let at_each = |subject: &Subject| match at {
+        Some(spec) => Ok(subject.moment(spec)?),
+        None => Ok(subject.range().1),
+    };
+    answer_found(subjects, output, out, at_each, |subject, at, out| each(subject, *at, out))
+}
+
+/// The same for a question that some devices cannot answer: those are left out, unless that leaves none. `make` finds the
+/// answer of a device before anything is printed.
+pub(crate) fn answer_found<'a, T>(
+    subjects: &'a [Subject],
+    output: &OutputArgs,
+    out: &mut dyn Write,
+    make: impl Fn(&'a Subject) -> anyhow::Result<T>,
+    mut write: impl FnMut(&'a Subject, &T, &mut dyn Write) -> anyhow::Result<()>,
+) -> Answered {
+    let mut found = Vec::new();
+    let mut failed = None;
+    for subject in subjects {
+        match make(subject) {
+            Ok(answer) => found.push((subject, answer)),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    if let Some(error) = failed.filter(|_| found.is_empty()) {
+        return Err(error);
+    }
     if output.json {
-        json_of_each(&found, out, |(subject, at), out| each(subject, *at, out))?;
+        json_of_each(&found, out, |(subject, answer), out| write(subject, answer, out))?;
         return Ok(ExitCode::SUCCESS);
     }
-    for (number, (subject, at)) in found.iter().enumerate() {
+    for (number, (subject, answer)) in found.iter().enumerate() {
         match number {
             0 => writeln!(out, "{}", style::paint(Role::Strong, &subject.path()))?,
             _ => writeln!(out)?,
         }
-        each(subject, *at, out)?;
+        write(subject, answer, out)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The moment on each device; devices that do not have it are left out unless none has it.
-fn with_moments<'a>(
-    subjects: &'a [Subject],
-    at: Option<&MomentSpec>,
-) -> Result<Vec<(&'a Subject, Moment)>, QueryError> {
-    let Some(spec) = at else {
-        return Ok(subjects.iter().map(|subject| (subject, subject.range().1)).collect());
-    };
-    let mut found = Vec::new();
-    let mut failed = None;
-    for subject in subjects {
-        match subject.moment(spec) {
-            Ok(at) => found.push((subject, at)),
-            Err(error) => failed = failed.or(Some(error)),
-        }
-    }
-    match failed {
-        Some(error) if found.is_empty() => Err(error),
-        _ => Ok(found),
-    }
 }
 
 /// Opens the file at a path; one subject per device that the filters leave.
@@ -124,7 +129,13 @@ pub(crate) fn open_path(
         let names: Vec<_> =
             inputs.iter().take(8).map(|input| format!("\n  {}", input.path.display())).collect();
         let count = inputs.len();
-        bail!("{} holds {count} snapshots; name one of them:{}", path.display(), names.concat());
+        let path = path.display();
+        let more = count.saturating_sub(names.len());
+        let more = if more > 0 { format!("\n  … {more} more") } else { String::new() };
+        bail!(
+            "{path} holds {count} snapshots; name one of them, or compare all with vramscope ranks {path}:{}{more}",
+            names.concat()
+        );
     };
     let cache = cache.cache();
     let bar = Bar::new(&inputs);
@@ -237,6 +248,12 @@ impl Subject {
 
     pub(crate) fn replay(&self) -> &Replay {
         &self.opened.replays[self.replay]
+    }
+
+    /// The handle of a thing in this file and on this device, as it is printed.
+    pub(crate) fn handle(&self, thing: Thing) -> String {
+        let device = (self.opened.replays.len() > 1).then(|| self.replay().device());
+        Handle { thing, device }.to_string()
     }
 
     /// A moment of this trace.

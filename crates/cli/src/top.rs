@@ -6,8 +6,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use vramscope_analysis::query::Thing;
 use vramscope_analysis::shapes::{Clues, Dims, SHOWN, Shapes};
-use vramscope_analysis::{Allocation, Moment, user_frame};
+use vramscope_analysis::{AllocIdx, Allocation, Moment, user_frame};
 use vramscope_snapshot::{Frame, StackId};
 
 use crate::args::{TopArgs, TopBy, TopOf};
@@ -102,6 +103,7 @@ struct Row {
     stack: StackId,
     /// For a single allocation.
     allocation: Option<(u64, Moment, Moment)>,
+    index: Option<AllocIdx>,
     live: u64,
     largest: u64,
     total: u64,
@@ -121,6 +123,15 @@ impl Row {
             lifetime: self.lifetime.saturating_add(other.lifetime),
             churn: self.churn.saturating_add(other.churn),
             ..self
+        }
+    }
+
+    /// What `show` takes: of an allocation or a stack. A line is named by itself.
+    fn handle(&self, subject: &Subject, of: TopOf) -> Option<String> {
+        match of {
+            TopOf::Lines => None,
+            TopOf::Stacks => Some(subject.handle(Thing::Stack(self.stack))),
+            TopOf::Allocations => self.index.map(|index| subject.handle(Thing::Allocation(index))),
         }
     }
 
@@ -165,7 +176,7 @@ fn rows(of: TopOf, subject: &Subject, at: Moment) -> Vec<Row> {
         let row = *groups.entry(group).or_insert_with(|| {
             let allocation =
                 (of == TopOf::Allocations).then_some((allocation.addr, allocation.opened, allocation.closed));
-            rows.push(Row { allocation, order: rows.len(), ..Row::default() });
+            rows.push(Row { allocation, index: Some(index), order: rows.len(), ..Row::default() });
             rows.len() - 1
         });
         rows[row] = rows[row].plus(&one(&allocation, at, replay.end()));
@@ -193,6 +204,9 @@ fn label(subject: &Subject, of: TopOf, row: &Row, shapes: Option<&Shapes>) -> St
     if let (TopOf::Allocations, Some((_, opened, closed))) = (of, row.allocation) {
         let (born, freed) = (text::event(opened.event(), "before"), text::event(closed.event(), "live"));
         place = format!("{place} · {born} – {freed}");
+    }
+    if let Some(handle) = row.handle(subject, of) {
+        place = format!("{handle}  {place}");
     }
     let hints = shapes.map(|shapes| shapes.hints(row.largest, &Clues::of_text(&place))).unwrap_or_default();
     match hints.first().filter(|hint| hint.confidence >= SHOWN) {
@@ -278,6 +292,8 @@ impl Sums {
 struct RowJson {
     #[serde(flatten)]
     sums: Sums,
+    /// What `show` takes; none for a line.
+    handle: Option<String>,
     addr: Option<u64>,
     alloc_event: Option<u32>,
     free_event: Option<u32>,
@@ -304,6 +320,14 @@ impl RowJson {
             None => (None, None, None),
         };
         let event = |moment: Option<Moment>| moment.and_then(Moment::event).map(|event| event.0);
-        Self { sums: Sums::new(row), addr, alloc_event: event(opened), free_event: event(closed), stack }
+        let handle = row.handle(subject, of);
+        Self {
+            sums: Sums::new(row),
+            handle,
+            addr,
+            alloc_event: event(opened),
+            free_event: event(closed),
+            stack,
+        }
     }
 }

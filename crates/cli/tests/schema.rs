@@ -42,11 +42,18 @@ fn every_verb_keeps_to_its_schema() {
         check("summary", &["summary", &name]);
         check("insights", &["insights", &name]);
         check("doctor", &["doctor", &name]);
+        check("capabilities", &["capabilities", &name]);
         if name.contains("empty") {
             continue;
         }
         for at in ["--peak", "--start", "--end"] {
             check("at", &["at", &name, at, "--limit", "40"]);
+        }
+        check("oom", &["oom", &name]);
+        check("churn", &["churn", &name]);
+        let is_state_only = name.contains("formats_list");
+        for handle in ["a:0", "s:1", "e:0"].into_iter().take(if is_state_only { 2 } else { 3 }) {
+            check("show", &["show", handle, &name]);
         }
         check("tree", &["tree", &name]);
         check("tree", &["tree", &name, "--lifetime", "--invert"]);
@@ -69,6 +76,11 @@ fn every_verb_keeps_to_its_schema() {
         check("minimum", &["minimum", &name, "--capacity", "H100"]);
         check("diff", &["diff", &name, &recording("leak_graph.pickle")]);
     }
+    for handle in ["f:out_of_memory-1", "modeling_llama.py:67", "g:7f68cc000000"] {
+        check("show", &["show", handle, &recording("oom.pickle")]);
+    }
+    check("oom", &["oom", &recording("alloc_retry.pickle"), "--budget", "600"]);
+    check("at", &["at", &recording("oom.pickle"), "--oom", "--budget", "600"]);
     check("at", &["at", &recording("oom.pickle"), "--oom", "--limit", "5"]);
     check("events", &["events", &recording("oom.pickle"), "--since", "11000"]);
     check("pools", &["pools", &recording("cudagraph_pools.pickle"), "--at", "end"]);

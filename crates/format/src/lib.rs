@@ -12,6 +12,7 @@ mod place;
 pub mod table;
 pub mod ticks;
 mod time;
+mod tokens;
 mod width;
 
 pub use amount::{Units, bytes, change, count, parse_bytes, percent, plural, share, signed, size};
@@ -19,4 +20,5 @@ pub use escape::{Formulas, csv, html, is_hidden, printable};
 pub use names::{device, phase, pool, stream, words};
 pub use place::{autograd_node, backward_function, elide_place, frame_text, place};
 pub use time::{clock, duration, seconds, since, time};
+pub use tokens::tokens;
 pub use width::{fit, fit_end, fit_middle, width, wrap};

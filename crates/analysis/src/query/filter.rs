@@ -108,13 +108,8 @@ impl Filter {
         {
             return error("--since is after --until");
         }
-        let matches = |stack: StackId| {
-            self.stacks.iter().all(|pattern| {
-                snapshot.frames(stack).any(|frame| {
-                    pattern.matches_frame(snapshot.text(frame.file), frame.line, snapshot.text(frame.name))
-                })
-            })
-        };
+        let matches =
+            |stack: StackId| self.stacks.iter().all(|pattern| pattern.matches_stack(snapshot, stack));
         Ok(Selection {
             stacks: (!self.stacks.is_empty()).then(|| snapshot.stacks.ids().map(matches).collect()),
             pools: self.pool.map(|_| Pools::all(snapshot, replay)),
@@ -134,9 +129,10 @@ pub fn parse_pool(text: &str) -> Result<Pool, String> {
     Ok((a.trim().parse().map_err(|_| wrong())?, b.trim().parse().map_err(|_| wrong())?))
 }
 
-/// An address as people write it, also as PyTorch's page names a block: `0x7f3a10`, `b'7f3a10_3`.
+/// An address as people write it, also as PyTorch's page names a block: `0x7f3a10`, `b'7f3a10_3`; or
+/// the handle of a segment, `g:7f3a10`.
 pub fn parse_address(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("b'"))?;
+    let digits = ["0x", "b'", "g:"].into_iter().find_map(|prefix| text.strip_prefix(prefix))?;
     u64::from_str_radix(digits.split('_').next()?, 16).ok()
 }
 

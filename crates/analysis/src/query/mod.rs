@@ -4,13 +4,16 @@
 //! - [`MomentSpec`] is a moment as it is typed: `peak`, `oom:2`, `in:backward#3:end`.
 //! - [`Filter`] says which allocations, events and segments count, from when to when, and which frames are shown.
 //!   [`Filter::bind`] looks everything up in one device's trace and gives a [`Selection`].
+//! - [`Handle`] names one event, allocation, stack, segment, line or finding: `e:1832`, `s:44`, `train.py:88`.
 //! - [`devices`] is the one rule for which devices a question is about: all that the file has, unless one is named.
 
 mod filter;
+mod handle;
 mod moment;
 mod pattern;
 
 pub use filter::{FILTER_GRAMMAR, Filter, Selection, parse_address, parse_pool, parse_stream};
+pub use handle::{HANDLE_GRAMMAR, Handle, Thing, ends_with_path};
 pub use moment::{InPhase, MOMENT_GRAMMAR, MomentSpec};
 pub use pattern::Pattern;
 

@@ -55,7 +55,7 @@ pub enum InPhase {
 /// What can be typed as a moment, for help texts.
 pub const MOMENT_GRAMMAR: &str = "\
 start, end, peak, peak:COUNTER (requested, allocated, active, reserved), oom, oom:K (the Kth),
-N (after event N), +S (S seconds after the first event), @T (microseconds since 1970),
+N or e:N (after event N), +S (S seconds after the first event), @T (microseconds since 1970),
 in:PHASE (its peak), in:PHASE#K (the Kth), in:PHASE:start, in:PHASE#K:end; the in: may be left out";
 
 impl FromStr for MomentSpec {
@@ -82,6 +82,7 @@ impl FromStr for MomentSpec {
             }
             ("oom", None) => Self::Oom(None),
             ("oom", Some(number)) => Self::Oom(Some(number.parse().map_err(|_| wrong())?)),
+            ("e", Some(number)) => Self::Event(number.parse().map_err(|_| wrong())?),
             ("in", Some(rest)) => in_phase(rest),
             _ => match text.as_bytes() {
                 [b'@', ..] => Self::Time(text[1..].parse().map_err(|_| wrong())?),

@@ -14,6 +14,7 @@ pub(crate) mod pending;
 pub(crate) mod phases;
 pub(crate) mod pins;
 pub mod pools;
+pub(crate) mod room;
 pub(crate) mod scaling;
 pub mod shapes;
 pub(crate) mod spans;

@@ -113,7 +113,8 @@ pub(crate) struct FilterArgs {
     /// Only allocations of at most this size
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Only stacks with a frame that matches, as file:line name; ignores case unless it has upper case
+    /// Only stacks with a frame that matches, as file:line name; ignores case unless it has upper case. Or a stack's
+    /// handle, e.g. s:44
     #[arg(long, value_name = "REGEX")]
     stack: Vec<Pattern>,
     /// Only blocks around this address, e.g. 0x7f686c000000

@@ -42,6 +42,10 @@ pub(crate) struct Args {
     /// Colors; auto means on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, global = true, default_value_t = ColorChoice::Auto, hide_default_value = true)]
     pub(crate) color: ColorChoice,
+    /// Leave out what exceeds about N tokens, and say what; 0 for no limit (default: 1500 for text that does not go to a
+    /// terminal; no limit with --json and with --limit)
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) budget: Option<u64>,
     #[command(flatten)]
     pub(crate) open: TuiArgs,
     #[command(subcommand)]
@@ -70,6 +74,9 @@ pub(crate) enum Command {
     Modules(Box<ModulesArgs>),
     Shapes(ShapesArgs),
     Events(Box<EventsArgs>),
+    Oom(Box<crate::oom::OomArgs>),
+    Churn(Box<crate::churn::ChurnArgs>),
+    Show(Box<crate::show::ShowArgs>),
     /// The call tree as a flame graph: tree --format svg
     #[command(hide = true)]
     Flame(Box<TreeArgs>),
@@ -81,6 +88,10 @@ pub(crate) enum Command {
     Tune(Box<crate::tune::TuneArgs>),
     Whatif(Box<crate::whatif::WhatifArgs>),
     Doctor(Box<DoctorArgs>),
+    Capabilities(Box<crate::capabilities::CapabilitiesArgs>),
+    Guide(crate::guide::GuideArgs),
+    Mcp(crate::mcp::McpArgs),
+    Skill(crate::skill::SkillArgs),
     Demo(Box<DemoArgs>),
     Help(crate::help::HelpArgs),
     Completions(CompletionsArgs),

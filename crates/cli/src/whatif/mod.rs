@@ -26,13 +26,11 @@ use changes::ChangeArgs;
 
 /// The same run under other allocator settings, simulated from its recorded requests
 ///
-/// Beside the recording: peak reserved memory, device calls, retries, and whether a request runs out of memory. The
-/// simulation first reproduces the recording under its own settings, and says how well it does. It is repeated with
-/// several orders of device addresses, which no setting determines: where they differ, a range is given.
+/// Peak reserved memory, device calls, retries, and whether a request runs out of memory, beside the recording. Where the
+/// device's addresses matter, which no setting determines, a range is given. docs/whatif.md has the method.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Settings are written as in PYTORCH_CUDA_ALLOC_CONF; \"\" are the defaults. Without --limit, a limit that the
-recording shows (by an out-of-memory error or a retry) stays in force. docs/whatif.md has the method.
+    after_help = "Settings \"\" are the defaults. Without --limit, a limit that the recording shows stays in force.
 
 Examples:
   vramscope whatif snapshot.pickle --set expandable_segments:True
@@ -150,7 +148,11 @@ pub(crate) fn run(args: &WhatifArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         && args.subject.device_memory.is_none()
         && changed.is_none()
     {
-        bail!("nothing to simulate: give --set, --limit, --without, --free-early or --scale");
+        bail!(
+            "nothing to simulate: give --set, --limit, --without, --free-early or --scale, as in \
+             vramscope whatif {} --set expandable_segments:True",
+            question.subject.path()
+        );
     }
     let assumptions = changed.as_ref().map(|changed| changed.assumptions.clone()).unwrap_or_default();
     let simulator: &Simulator =

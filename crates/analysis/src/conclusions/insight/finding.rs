@@ -203,6 +203,8 @@ pub struct Site {
 pub struct Finding {
     /// What it is about.
     pub kind: Kind,
+    /// Which of its kind, by when they begin, from 1; 0 where several files are compared.
+    pub number: u32,
     /// How bad it is.
     pub severity: Severity,
     /// How it is known.
@@ -228,6 +230,7 @@ impl Finding {
     pub(crate) fn new(kind: Kind, severity: Severity, bytes: u64, when: (Moment, Moment)) -> Self {
         Self {
             kind,
+            number: 0,
             severity,
             known_by: KnownBy::Certain,
             bytes,
@@ -282,6 +285,11 @@ impl Finding {
             last.query = Some(query.into());
         }
         self
+    }
+
+    /// The name that its handle has: `growth-1`.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.kind.name(), self.number)
     }
 
     /// A name that is the same whenever the same thing is found again: the kind, the device or rank, and the place.

@@ -111,6 +111,26 @@ impl Case<'_> {
 /// Everything that looks wrong on a device, worst first, and of the same severity most bytes first. `spans` are
 /// those of the device; `bytes` writes sizes.
 pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: ShowBytes<'_>) -> Vec<Finding> {
+    find(snapshot, replay, spans, bytes, every_kind)
+}
+
+/// The findings about failed allocations alone, in the order of the trace.
+pub fn out_of_memory(
+    snapshot: &Snapshot,
+    replay: &Replay,
+    spans: &[Span],
+    bytes: ShowBytes<'_>,
+) -> Vec<Finding> {
+    find(snapshot, replay, spans, bytes, oom::find)
+}
+
+fn find(
+    snapshot: &Snapshot,
+    replay: &Replay,
+    spans: &[Span],
+    bytes: ShowBytes<'_>,
+    look: fn(&Case<'_>) -> Vec<Finding>,
+) -> Vec<Finding> {
     let trial = Trial::new(snapshot, replay.device());
     let stacks = Stacks::new(snapshot, replay);
     let passes = Passes::new(snapshot, replay, &stacks, spans);
@@ -126,22 +146,40 @@ pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: Sho
         categories: &OnceCell::new(),
         trial: &trial,
     };
-    let calls = DriverCalls::new(snapshot, replay).settled(&case);
-    let mut findings = oom::find(&case);
-    findings.extend(growth::find(&case));
-    findings.extend(gap::find(&case, &calls));
-    findings.extend(pool::find(&case));
-    findings.extend(rounding::find(&case));
-    findings.extend(pending::find(&case));
-    findings.extend(driver::find(&case, &calls));
-    findings.extend(churn::find(&case));
-    let forecast = forecast::find(&case);
-    let is_short = !replay.ooms().is_empty() || calls.retries > 0 || forecast.is_some();
-    findings.extend(forecast);
-    findings.extend(training::find(&case));
-    findings.extend(attention::find(&case));
-    findings.extend(weights::find(&case, is_short));
+    let mut findings = look(&case);
     findings.iter_mut().for_each(|finding| finding.devices = vec![replay.device()]);
+    number(&mut findings);
+    findings
+}
+
+/// Numbers the findings of each kind by when they begin.
+fn number(findings: &mut [Finding]) {
+    let mut order: Vec<&mut Finding> = findings.iter_mut().collect();
+    order.sort_by_key(|finding| (finding.kind, finding.when));
+    let mut before: Option<(Kind, u32)> = None;
+    for finding in order {
+        let number = before.filter(|(kind, _)| *kind == finding.kind).map_or(1, |(_, number)| number + 1);
+        finding.number = number;
+        before = Some((finding.kind, number));
+    }
+}
+
+fn every_kind(case: &Case<'_>) -> Vec<Finding> {
+    let calls = DriverCalls::new(case.snapshot, case.replay).settled(case);
+    let mut findings = oom::find(case);
+    findings.extend(growth::find(case));
+    findings.extend(gap::find(case, &calls));
+    findings.extend(pool::find(case));
+    findings.extend(rounding::find(case));
+    findings.extend(pending::find(case));
+    findings.extend(driver::find(case, &calls));
+    findings.extend(churn::find(case));
+    let forecast = forecast::find(case);
+    let is_short = !case.replay.ooms().is_empty() || calls.retries > 0 || forecast.is_some();
+    findings.extend(forecast);
+    findings.extend(training::find(case));
+    findings.extend(attention::find(case));
+    findings.extend(weights::find(case, is_short));
     findings.sort_by_key(|finding| (Reverse(finding.severity), Reverse(finding.bytes), finding.kind));
     findings
 }
