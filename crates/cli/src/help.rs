@@ -41,8 +41,8 @@ const GROUPS: &[(&str, &[&str])] = &[
 
 /// What most people need: `vramscope -h` lists these.
 const EVERYDAY: &[&str] = &[
-    "run", "summary", "insights", "oom", "tui", "view", "at", "top", "tree", "diff", "ranks", "whatif", "report",
-    "guide", "demo",
+    "run", "summary", "insights", "oom", "tui", "view", "at", "top", "tree", "diff", "ranks", "whatif",
+    "report", "guide", "demo",
 ];
 
 /// Options that every verb with files has: `vramscope help filters` describes them.

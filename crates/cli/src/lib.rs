@@ -98,11 +98,11 @@ where
         None
         | Some(
             Command::Tui(_)
-                | Command::View(_)
-                | Command::Serve(_)
-                | Command::Run(_)
-                | Command::Mcp(_)
-                | Command::Skill(_),
+            | Command::View(_)
+            | Command::Serve(_)
+            | Command::Run(_)
+            | Command::Mcp(_)
+            | Command::Skill(_),
         ) => Err("not here".into()),
         Some(_) => run_within(&args, budget, out).map(|_| ()).map_err(|error| format!("{error:#}")),
     }

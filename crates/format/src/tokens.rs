@@ -51,9 +51,9 @@ impl Class {
         match self {
             // `MiB` and `BmmBackward` are cut where capitals begin.
             Self::Letter => {
-                let capitals = run.as_bytes().windows(2).filter(|pair| {
-                    matches!(pair, [a, b] if a.is_ascii_lowercase() && b.is_ascii_uppercase())
-                });
+                let capitals = run.as_bytes().windows(2).filter(
+                    |pair| matches!(pair, [a, b] if a.is_ascii_lowercase() && b.is_ascii_uppercase()),
+                );
                 length.div_ceil(8).max(1 + capitals.count() as u64)
             }
             Self::Digit => length.div_ceil(3),
