@@ -22,6 +22,14 @@ const WITHOUT_TOOLS: [&str; 4] = ["--exclude", "xtask", "--exclude", "vramscope-
 /// The tests include those in real browsers, on a virtual screen and with other people's tools.
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut steps = Steps::default();
+    let result = all(&mut steps);
+    steps.print();
+    eprintln!("\n{}", result?);
+    Ok(())
+}
+
+/// Does all steps, and returns the line that says how many tests ran.
+fn all(steps: &mut Steps) -> anyhow::Result<String> {
     steps.step("format", || process::run(&mut cargo(&["fmt", "--all", "--check"])))?;
     steps.step("licenses", licenses::check)?;
     steps.step("xtask", || process::run(&mut cargo(&["test", "--locked", "--package", "xtask"])))?;
@@ -52,9 +60,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         wheel::check(&wheel::build(How::Quick, folder.path())?)
     })?;
-    steps.print();
-    eprintln!("\n{summary}");
-    Ok(())
+    Ok(summary)
 }
 
 fn clippy(what: &[&str]) -> anyhow::Result<()> {
