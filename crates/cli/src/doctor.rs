@@ -206,7 +206,7 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
                 let event_idx = EventIdx::from_index(row);
                 if let Some(index) = subject.replay().allocation_of(event_idx) {
                     frees += 1;
-                    same += usize::from(subject.replay().allocation(index).stack == event.stack);
+                    same += usize::from(subject.replay().allocation(index).recorded == event.stack);
                 }
             }
             _ => {}

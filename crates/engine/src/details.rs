@@ -72,7 +72,7 @@ fn hints(file: &File, shapes: &Shapes, allocation: &Allocation) -> Vec<String> {
 fn free_stack(file: &File, device: &Device, allocation: &Allocation) -> Option<StackId> {
     let event = allocation.released.event()?;
     let stack = device.events(&file.snapshot).get(event.index()).stack;
-    (stack.has_frames() && stack != allocation.stack).then_some(stack)
+    (stack.has_frames() && stack != allocation.recorded).then_some(stack)
 }
 
 /// What was attached to the event that opened it.
