@@ -1,5 +1,5 @@
 //! Out of memory on a device that others fill: the finding says who, as the recorder's sidecar tells.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod common;
 
@@ -25,7 +25,7 @@ fn snapshot() -> Snapshot {
 }
 
 /// 80 GiB, of which 1 is free and 4 are PyTorch's: 75 are others'.
-fn sidecar(device: Value) -> Value {
+fn sidecar(device: &Value) -> Value {
     let mut all = json!({"device": 0, "capacity": 80 * GIB, "free": GIB, "reserved": 4 * GIB});
     all.as_object_mut().unwrap().extend(device.as_object().unwrap().clone());
     json!({"schema": "vramscope/sidecar/1", "snapshot": "run.pickle", "reason": "oom", "time_us": 4, "pid": 1,
@@ -47,7 +47,7 @@ fn finding(sidecar: &Value) -> (Finding, Capacity) {
 #[test]
 fn another_process_fills_the_device() {
     let processes = json!({"processes": [{"pid": 1, "bytes": 5 * GIB}, {"pid": 4711, "bytes": 74 * GIB}]});
-    let (finding, capacity) = finding(&sidecar(processes));
+    let (finding, capacity) = finding(&sidecar(&processes));
     let said = "1.00 GiB was free on the device, and 75.0 GiB of its 80.0 GiB held outside PyTorch \
                 (process 4711 74.0 GiB, CUDA context and libraries 1.00 GiB)";
     assert!(finding.what.contains(said), "{}", finding.what);
@@ -65,21 +65,21 @@ fn another_process_fills_the_device() {
 fn a_context_of_usual_size_is_evidence_but_not_in_the_sentence() {
     let device =
         json!({"capacity": 6 * GIB - GIB / 2, "processes": [{"pid": 1, "bytes": 4 * GIB + GIB / 2}]});
-    let (finding, _) = finding(&sidecar(device));
+    let (finding, _) = finding(&sidecar(&device));
     assert!(
         finding.what.contains("held outside PyTorch (CUDA context and libraries 512 MiB)"),
         "9 % of a small device"
     );
     let device = json!({"capacity": 80 * GIB, "free": 75 * GIB, "processes": [{"pid": 1, "bytes": 5 * GIB}]});
     // The event says that 1 GiB was free, the sidecar 75: much happened between, so nobody is blamed.
-    let (finding, _) = self::finding(&sidecar(device));
+    let (finding, _) = self::finding(&sidecar(&device));
     assert!(finding.what.contains("75.0 GiB of its 80.0 GiB held outside PyTorch;"), "{}", finding.what);
     assert!(!finding.advice.contains("process"), "{}", finding.advice);
 }
 
 #[test]
 fn a_limit_is_known_to_the_byte() {
-    let (finding, capacity) = finding(&sidecar(json!({"limit": 5 * GIB, "processes": null})));
+    let (finding, capacity) = finding(&sidecar(&json!({"limit": 5 * GIB, "processes": null})));
     assert_eq!((capacity.bytes, capacity.is_limit), (5 * GIB as i64, true));
     assert_eq!(capacity.words(&|bytes| vramscope_format::size(bytes)), "the per-process limit of 5.00 GiB");
     let limit = finding.evidence.iter().find(|evidence| evidence.name == "per-process limit");
@@ -92,7 +92,7 @@ fn numbers_that_no_machine_has() {
     for most in [u64::MAX, i64::MAX as u64, 0] {
         let device = json!({"capacity": most, "free": most, "reserved": 4 * GIB, "limit": most,
             "processes": [{"pid": most, "bytes": most}, {"pid": 1, "bytes": most}, {"pid": 2, "bytes": most}]});
-        let mut sidecar = sidecar(device);
+        let mut sidecar = sidecar(&device);
         sidecar["host_memory"] =
             json!({"allocated_bytes.current": i64::MAX, "active_bytes.current": i64::MIN});
         sidecar["pinned_tensors"] = json!({"count": most, "bytes": most, "rounded": 0});

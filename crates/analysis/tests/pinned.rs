@@ -1,5 +1,5 @@
 //! Pinned host memory: a device of its own, and what rounding to powers of two costs.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod common;
 
