@@ -119,7 +119,6 @@ pub(crate) struct ManArgs {}
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   vramscope diff before.pickle after.pickle
-  vramscope diff before.pickle after.pickle --at end
   vramscope diff snapshot.pickle --at in:forward#2:end --vs in:forward#6:end
   vramscope diff before.pickle after.pickle --by category
   vramscope diff before.pickle after.pickle --by module
