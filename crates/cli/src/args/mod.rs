@@ -253,7 +253,7 @@ pub(crate) struct SegmentsArgs {
     pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) moment: MomentArgs,
-    /// Show at most N segments, those with most free first (default: 20 as text, all as JSON)
+    /// Show at most N segments, those with most free first (default: 16 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 }
