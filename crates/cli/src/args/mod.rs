@@ -120,12 +120,11 @@ pub(crate) struct ManArgs {}
 #[command(after_help = "Examples:
   vramscope diff before.pickle after.pickle
   vramscope diff snapshot.pickle --at in:forward#2:end --vs in:forward#6:end
-  vramscope diff before.pickle after.pickle --by category
   vramscope diff before.pickle after.pickle --by module
   vramscope diff seq128.pickle seq256.pickle seq512.pickle --capacity H100    # how lines grow, and what fits
   vramscope diff main.pickle branch.pickle --fail-on peak+5%,end+100MiB    # exit code 1 if exceeded")]
 pub(crate) struct DiffArgs {
-    /// Two files, before and after; one, with --vs; or several, which are put beside each other
+    /// Two files, before and after; one, with --vs; or several, beside each other
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
