@@ -42,7 +42,10 @@ pub(crate) fn run(args: &CapabilitiesArgs, out: &mut dyn Write) -> anyhow::Resul
                     writeln!(out)?;
                 }
                 false => {
-                    writeln!(out, "{path}\n  {NOTHING_RECORDED}: vramscope doctor {path} says how to record")?
+                    writeln!(
+                        out,
+                        "{path}\n  {NOTHING_RECORDED}: vramscope doctor {path} says how to record"
+                    )?;
                 }
             }
             Ok(ExitCode::SUCCESS)
@@ -110,7 +113,7 @@ impl Report {
         Self {
             schema: "vramscope/capabilities/1",
             device: Some(replay.device().0),
-            format: snapshot.format.to_string(),
+            format: snapshot.format.clone(),
             verdict: verdict.status.name(),
             verdict_sentence: verdict.sentence(),
             estimated_bytes: verdict.estimated_bytes,

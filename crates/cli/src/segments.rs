@@ -26,7 +26,7 @@ pub(crate) fn run(args: &SegmentsArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         let totals = Totals::new(subject, &state, &segments);
         // What wastes most comes first; the rest is summed up.
         segments.sort_by_key(|segment| (Reverse(segment.free()), segment.range.addr));
-        let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { 20 });
+        let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { 16 });
         segments.truncate(limit);
         if args.source.output.json {
             let report = Report {

@@ -2,13 +2,15 @@
 //!
 //! Lines are found by the numbers at their end (`#1`), so that a program can be edited.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::rc::Rc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use vramscope_testkit::allocator::{Allocator, BlockId, Config};
 use vramscope_testkit::pickle::{Dialect, pickle};
-use vramscope_testkit::trace::{Action, Event, SegmentInfo, State};
+use vramscope_testkit::trace::{Action, Context, Counters, Event, SegmentInfo, State};
 use vramscope_testkit::value::{Record, Value, block, event, frame, frames, segment, settings};
 
 use crate::case::root;
@@ -38,10 +40,13 @@ pub fn recording(name: &str) -> anyhow::Result<Vec<u8>> {
 /// A device of 1 GiB.
 const CAPACITY: u64 = 1 << 30;
 
+/// Gets every event.
+type Sink = Box<dyn FnMut(&Event, &Counters)>;
+
 /// A program that runs.
 pub struct Run {
-    allocator: Allocator<Box<dyn FnMut(&Event, &vramscope_testkit::trace::Counters)>>,
-    events: std::rc::Rc<std::cell::RefCell<Vec<Event>>>,
+    allocator: Allocator<Sink>,
+    events: Rc<RefCell<Vec<Event>>>,
     /// The frames of each mark, innermost first.
     stacks: BTreeMap<u32, Value>,
 }
@@ -80,10 +85,10 @@ impl Run {
             (*mark, frames(&stack))
         };
         let stacks = marks.iter().map(stack).collect();
-        let events = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-        let sink = std::rc::Rc::clone(&events);
+        let events = Rc::new(RefCell::new(Vec::new()));
+        let sink = Rc::clone(&events);
         let config = Config { capacity: CAPACITY, ..Config::default() };
-        let sink: Box<dyn FnMut(&Event, &_)> = Box::new(move |event, _| sink.borrow_mut().push(*event));
+        let sink: Sink = Box::new(move |event, _| sink.borrow_mut().push(*event));
         Ok(Self { allocator: Allocator::new(config, sink), events, stacks })
     }
 
@@ -100,7 +105,7 @@ impl Run {
         }
     }
 
-    fn frames(&self, context: Option<vramscope_testkit::trace::Context>) -> Value {
+    fn frames(&self, context: Option<Context>) -> Value {
         context.and_then(|context| self.stacks.get(&context.site)).cloned().unwrap_or_else(|| frames(&[]))
     }
 

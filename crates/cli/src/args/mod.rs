@@ -119,14 +119,12 @@ pub(crate) struct ManArgs {}
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   vramscope diff before.pickle after.pickle
-  vramscope diff before.pickle after.pickle --at end
   vramscope diff snapshot.pickle --at in:forward#2:end --vs in:forward#6:end
-  vramscope diff before.pickle after.pickle --by category
   vramscope diff before.pickle after.pickle --by module
   vramscope diff seq128.pickle seq256.pickle seq512.pickle --capacity H100    # how lines grow, and what fits
   vramscope diff main.pickle branch.pickle --fail-on peak+5%,end+100MiB    # exit code 1 if exceeded")]
 pub(crate) struct DiffArgs {
-    /// Two files, before and after; one, with --vs; or several, which are put beside each other
+    /// Two files, before and after; one, with --vs; or several, beside each other
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -254,7 +252,7 @@ pub(crate) struct SegmentsArgs {
     pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) moment: MomentArgs,
-    /// Show at most N segments, those with most free first (default: 20 as text, all as JSON)
+    /// Show at most N segments, those with most free first (default: 16 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 }

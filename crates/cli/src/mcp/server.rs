@@ -14,7 +14,6 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
-use serde_json::Map;
 
 use super::tools::{self, Roots};
 use crate::guide::GUIDE;
@@ -109,7 +108,7 @@ impl ServerHandler for Server {
         if !tools::all().iter().any(|tool| tool.name == request.name) {
             return Err(ErrorData::invalid_params(format!("there is no tool {:?}", request.name), None));
         }
-        let args = request.arguments.unwrap_or_else(Map::new);
+        let args = request.arguments.unwrap_or_default();
         let answer = match tools::line(&self.roots, &request.name, &args) {
             Ok(line) => self.run(&line, &context).await,
             Err(error) => Err(error),

@@ -313,7 +313,7 @@ pub(super) fn line(roots: &Roots, name: &str, args: &Map<String, Value>) -> Resu
 mod tests {
     use super::*;
 
-    fn object(value: Value) -> Map<String, Value> {
+    fn object(value: &Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
     }
 
@@ -333,7 +333,7 @@ mod tests {
         fs::write(inside.join("a.pickle"), b"").unwrap();
         fs::write(&outside, b"").unwrap();
         let roots = Roots::new(std::slice::from_ref(&inside)).unwrap();
-        let ask = |path: &str| line(&roots, "capabilities", &object(json!({"path": path})));
+        let ask = |path: &str| line(&roots, "capabilities", &object(&json!({"path": path})));
         let whole = fs::canonicalize(inside.join("a.pickle")).unwrap().display().to_string();
         assert_eq!(ask("a.pickle").unwrap(), ["capabilities", &whole, "--budget=1500"]);
         for path in ["../out.pickle", outside.to_str().unwrap(), "/etc/passwd", "-"] {
@@ -352,15 +352,15 @@ mod tests {
         fs::write(folder.path().join("a.pickle"), b"").unwrap();
         let roots = Roots::new(&[folder.path().to_owned()]).unwrap();
         let ask = |option: &str| {
-            line(&roots, "ask", &object(json!({"verb": "top", "path": "a.pickle", "options": [option]})))
+            line(&roots, "ask", &object(&json!({"verb": "top", "path": "a.pickle", "options": [option]})))
         };
         assert!(ask("--at=oom").unwrap().contains(&"--at=oom".to_owned()));
         for option in ["-o", "--output-file=x", "--force", "--rules=/etc/passwd", "x", "--format=svg"] {
             assert!(ask(option).is_err(), "{option}");
         }
-        let verb = object(json!({"verb": "export", "path": "a.pickle"}));
+        let verb = object(&json!({"verb": "export", "path": "a.pickle"}));
         assert!(line(&roots, "ask", &verb).is_err());
-        assert!(line(&roots, "oom", &object(json!({"path": "a.pickle", "number": "x"}))).is_err());
-        assert!(line(&roots, "oom", &object(json!({"path": "a.pickle", "more": 1}))).is_err());
+        assert!(line(&roots, "oom", &object(&json!({"path": "a.pickle", "number": "x"}))).is_err());
+        assert!(line(&roots, "oom", &object(&json!({"path": "a.pickle", "more": 1}))).is_err());
     }
 }

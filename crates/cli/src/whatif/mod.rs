@@ -34,9 +34,9 @@ use changes::ChangeArgs;
 
 Examples:
   vramscope whatif snapshot.pickle --set expandable_segments:True
-  vramscope whatif snapshot.pickle --set max_split_size_mb:128 --set roundup_power2_divisions:8 --limit 80GiB
+  vramscope whatif snapshot.pickle --set max_split_size_mb:128 --limit 80GiB
   vramscope whatif snapshot.pickle --without category:gradients        # an assumption about the program
-  vramscope whatif snapshot.pickle --scale train.py:88=0.5 --json | jq '.settings[0].counters.reserved_peak'"
+  vramscope whatif snapshot.pickle --scale train.py:88=0.5"
 )]
 pub(crate) struct WhatifArgs {
     #[command(flatten)]
