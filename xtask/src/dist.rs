@@ -94,7 +94,7 @@ fn take(how: How<'_>, release: &Path) -> anyhow::Result<PathBuf> {
 fn program(args: &[&str], env: &[(String, &str)]) -> anyhow::Result<PathBuf> {
     let build = ["build", "--locked", "--profile", "dist", "--package", "vramscope", "--no-default-features"];
     let mut command = cargo(&build);
-    command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
+    command.args(["--features", "mcp"]).args(args).envs(env.iter().map(|(name, value)| (name, value)));
     process::run(command.args(["--config", "profile.dist.strip=true"]))?;
     let folder =
         args.get(1).map_or_else(|| root().join("target"), |target| root().join("target").join(target));

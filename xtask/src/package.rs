@@ -12,7 +12,8 @@ use anyhow::{Context, ensure};
 use crate::process::{cargo, root, run};
 
 /// What is not published.
-const PRIVATE: [&str; 4] = ["vramscope-testkit", "vramscope-bench", "vramscope-e2e", "xtask"];
+const PRIVATE: [&str; 5] =
+    ["vramscope-testkit", "vramscope-bench", "vramscope-e2e", "vramscope-evals", "xtask"];
 
 /// Packages the crates into `target/package` with the page of `dist/web`, and compiles what was packaged.
 pub(crate) fn package() -> anyhow::Result<()> {

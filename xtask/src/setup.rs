@@ -22,9 +22,9 @@ const DEBIAN_PACKAGES: [&str; 12] = [
     "python3-venv",
 ];
 
-/// What reads our tables; what builds wheels; what tests the Python package.
-const PYTHON_PACKAGES: [&str; 6] =
-    ["duckdb==1.*", "polars==1.*", "maturin==1.*", "pytest==9.*", "pyarrow", "jsonschema==4.*"];
+/// What reads our tables; what builds wheels; what tests the Python package and the server for agents.
+const PYTHON_PACKAGES: [&str; 7] =
+    ["duckdb==1.*", "polars==1.*", "maturin==1.*", "pytest==9.*", "pyarrow", "jsonschema==4.*", "mcp==2.*"];
 
 pub(crate) fn setup() -> anyhow::Result<()> {
     target().context("the wasm32 target")?;
@@ -69,7 +69,8 @@ fn python() -> anyhow::Result<()> {
     let folder = root().join("target/python");
     let python = folder.join("bin/python");
     if works(
-        Command::new(&python).args(["-c", "import duckdb, jsonschema, maturin, polars, pyarrow, pytest"]),
+        Command::new(&python)
+            .args(["-c", "import duckdb, jsonschema, maturin, mcp, polars, pyarrow, pytest"]),
     ) {
         return Ok(());
     }
