@@ -217,7 +217,7 @@ fn moments_are_typed_as_for_the_command_line() {
     for (typed, expected) in cases {
         phased.press(&[":", typed, "Enter"]).shows(expected);
     }
-    phased.press(&[":"]).shows(":").shows("start, end, peak, peak:COUNTER, oom, oom:K, N, +S, @T");
+    phased.press(&[":"]).shows(":").shows("start, end, peak, peak:COUNTER, oom, oom:K, N or e:N, +S, @T");
     phased.press(&["backward#2", "Enter"]).shows("'backward' number 2 does not exist: there are 1");
     phased.press(&["Esc", ":", "oom:2", "Enter"]).shows("memory never ran out in this recording");
     // What was allocated in a phase: big, deep and the spike in forward.
