@@ -40,6 +40,8 @@ enum Command {
     Wasm,
     /// Package the crates as they would be published, and compile what was packaged (after `web`)
     Package,
+    /// Build a wheel in little time, and try it in a new environment (after `web`)
+    Wheel,
     /// Build what is handed out: page, wheels, static programs, checksums, list of contents, notes; and try it
     Dist(dist::Args),
     /// Check the licenses of all dependencies, and that each is there once
@@ -100,6 +102,7 @@ fn main() -> anyhow::Result<()> {
         Command::Web { names: true } => web::build(Page::Named),
         Command::Wasm => web::check(),
         Command::Package => package::package(),
+        Command::Wheel => wheel::quick(),
         Command::Dist(args) => dist::dist(&args),
         Command::Licenses => licenses::check(),
         Command::Notices => licenses::write(),

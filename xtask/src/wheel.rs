@@ -21,7 +21,7 @@ pub(crate) enum How<'a> {
     Portable(&'a str),
     /// As it is handed out, for this system.
     Native,
-    /// As the gate tries it: in little time.
+    /// As `cargo xtask wheel` tries it: in little time.
     Quick,
 }
 
@@ -67,6 +67,13 @@ pub(crate) fn build(how: How<'_>, folder: &Path) -> anyhow::Result<PathBuf> {
         "the wheel is too large: {bytes} bytes, {MOST_BYTES} at most"
     );
     Ok(wheel.clone())
+}
+
+/// Builds a wheel in little time and tries it. Not in the gate: without the rest of the workspace most dependencies have
+/// other features, and are built once more.
+pub(crate) fn quick() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    check(&build(How::Quick, folder.path())?)
 }
 
 /// Installs a wheel where there is nothing else, and does with it what a user does first.
