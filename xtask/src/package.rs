@@ -18,8 +18,15 @@ const PRIVATE: [&str; 5] =
 /// Packages the crates into `target/package` with the page of `dist/web`, and compiles what was packaged.
 pub(crate) fn package() -> anyhow::Result<()> {
     let page = Page::put()?;
-    let mut package =
-        cargo(&["package", "--workspace", "--locked", "--no-verify", "--allow-dirty", "--quiet"]);
+    let mut package = cargo(&[
+        "package",
+        "--workspace",
+        "--locked",
+        "--offline",
+        "--no-verify",
+        "--allow-dirty",
+        "--quiet",
+    ]);
     for name in PRIVATE {
         package.args(["--exclude", name]);
     }
@@ -65,7 +72,8 @@ fn verify(packages: &Path) -> anyhow::Result<()> {
             continue;
         };
         let Some(name) = stem.strip_suffix(version).and_then(|name| name.strip_suffix('-')) else { continue };
-        run(Command::new("tar").arg("-xzf").arg(&path).arg("-C").arg(&folder))?;
+        // All times in a package are the same, whatever its contents: with them cargo would take the last check for this.
+        run(Command::new("tar").arg("-xmzf").arg(&path).arg("-C").arg(&folder))?;
         patches += &format!("{name} = {{ path = {stem:?} }}\n");
     }
     let program = folder.join(format!("vramscope-{version}"));
@@ -78,6 +86,6 @@ fn verify(packages: &Path) -> anyhow::Result<()> {
     );
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
-    let check = ["check", "--quiet", "--offline", "--package", "vramscope", "--target-dir"];
+    let check = ["check", "--quiet", "--package", "vramscope", "--target-dir"];
     run(Command::new("cargo").args(check).arg(root().join("target")).current_dir(&folder))
 }
