@@ -18,15 +18,8 @@ const PRIVATE: [&str; 5] =
 /// Packages the crates into `target/package` with the page of `dist/web`, and compiles what was packaged.
 pub(crate) fn package() -> anyhow::Result<()> {
     let page = Page::put()?;
-    let mut package = cargo(&[
-        "package",
-        "--workspace",
-        "--locked",
-        "--offline",
-        "--no-verify",
-        "--allow-dirty",
-        "--quiet",
-    ]);
+    let mut package =
+        cargo(&["package", "--workspace", "--locked", "--no-verify", "--allow-dirty", "--quiet"]);
     for name in PRIVATE {
         package.args(["--exclude", name]);
     }
