@@ -75,6 +75,7 @@ impl DeviceCalls {
         let events = snapshot.events(replay.device());
         let mut found = Self { has_times: events.time_us(0).is_some(), ..Self::default() };
         let mut by_stack: HashMap<StackId, Calls> = HashMap::new();
+        let mut causes = causes(events, replay);
         for (row, action) in events.actions().iter().enumerate() {
             let takes = match action {
                 Action::SegmentAlloc | Action::SegmentMap => true,
@@ -82,12 +83,13 @@ impl DeviceCalls {
                 _ => continue,
             };
             let (index, event) = (EventIdx::from_index(row), events.get(row));
+            let cause = causes.pop().unwrap_or(event.stack);
             if !keep(index, &event) {
                 continue;
             }
             let micros = longest(events, row).unwrap_or(0);
             found.total.add(takes, event.size, micros);
-            by_stack.entry(event.stack).or_default().add(takes, event.size, micros);
+            by_stack.entry(cause).or_default().add(takes, event.size, micros);
             let step = steps.at(Moment::after(index));
             match found.steps.last_mut() {
                 Some((last, calls)) if *last == step => calls.add(takes, event.size, micros),
@@ -103,6 +105,26 @@ impl DeviceCalls {
         (found.cycles, found.retries) = (calls.cycles, calls.retries);
         found
     }
+}
+
+/// The stack behind each device call, the last call first. A call for an allocation has its stack; in the backward pass
+/// that is the forward line's.
+fn causes(events: &EventTable, replay: &Replay) -> Vec<StackId> {
+    let mut served = None;
+    let mut causes = Vec::new();
+    for (row, action) in events.actions().iter().enumerate().rev() {
+        match action {
+            Action::SegmentAlloc | Action::SegmentMap | Action::SegmentFree | Action::SegmentUnmap => {
+                let own = events.get(row).stack;
+                let of_served = served.map(|index| replay.allocation(index));
+                let is_same = of_served.filter(|allocation| allocation.recorded == own);
+                causes.push(is_same.map_or(own, |allocation| allocation.stack));
+            }
+            Action::Alloc => served = replay.allocation_of(EventIdx::from_index(row)),
+            _ => served = None,
+        }
+    }
+    causes
 }
 
 fn by_line(snapshot: &Snapshot, by_stack: HashMap<StackId, Calls>) -> Vec<(Line, StackId, Calls)> {
