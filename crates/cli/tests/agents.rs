@@ -4,6 +4,7 @@
 mod common;
 
 use serde_json::{Value, json as value};
+use vramscope_testkit::verbs::PLAIN;
 
 use common::{failure, file, json, recording, text, vramscope};
 
@@ -89,7 +90,7 @@ fn the_limit_has_bounds_and_settings_are_simulated() {
     assert_eq!(of("as recorded, without the limit")["gets_past"], true);
 }
 
-/// Line 5 acquires 40 MiB in each of three rounds, line 9 releases them; each call takes 2 µs by the clock of the trace.
+/// Line 5 acquires 40 MiB in each of three rounds, line 9 releases them; each call takes 2 µs by the times of the events.
 #[test]
 fn churn_is_counted_by_line_with_the_time_that_it_may_take() {
     let folder = tempfile::tempdir().unwrap();
@@ -174,36 +175,11 @@ fn what_is_not_there_is_answered_with_what_is() {
     );
 }
 
-/// Every verb that answers about one file, without options.
-const VERBS: &[&str] = &[
-    "summary",
-    "insights",
-    "oom",
-    "churn",
-    "at",
-    "top",
-    "tree",
-    "segments",
-    "pools",
-    "categories",
-    "modules",
-    "phases",
-    "steps",
-    "minimum",
-    "lives",
-    "fragmentation",
-    "doctor",
-    "capabilities",
-    "overlap",
-    "events",
-    "ranks",
-];
-
 #[test]
 fn default_answers_are_small_and_say_what_is_missing() {
     for name in ["oom", "leak_graph", "mempool", "late_start", "rank0_memory_snapshot"] {
         let path = recording(&format!("{name}.pickle.xz"));
-        for verb in VERBS {
+        for verb in PLAIN {
             let text = shown(&[verb, &path]);
             let tokens = vramscope_format::tokens(&text);
             assert!(tokens <= 1500, "{verb} {name}: {tokens}");

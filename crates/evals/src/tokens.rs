@@ -3,32 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-
-/// Verbs that answer about one file.
-const VERBS: &[&str] = &[
-    "summary",
-    "insights",
-    "oom",
-    "churn",
-    "capabilities",
-    "at",
-    "top",
-    "tree",
-    "categories",
-    "modules",
-    "phases",
-    "steps",
-    "minimum",
-    "lives",
-    "fragmentation",
-    "segments",
-    "pools",
-    "overlap",
-    "events",
-    "ranks",
-    "tune",
-    "doctor",
-];
+use vramscope_testkit::verbs::PLAIN;
 
 /// Prints for every verb its largest answer over the recordings, and how far the estimate is off.
 pub fn table(paths: &[PathBuf]) -> anyhow::Result<bool> {
@@ -50,7 +25,7 @@ pub fn table(paths: &[PathBuf]) -> anyhow::Result<bool> {
     files.sort();
     println!("verb             answers  refused   most  mean  of estimate  largest on");
     let mut is_small = true;
-    for verb in VERBS {
+    for verb in PLAIN.iter().chain(&["tune"]) {
         let (mut answers, mut refused, mut sum, mut estimated) = (0_usize, 0, 0, 0);
         let mut most: (usize, &Path) = (0, Path::new(""));
         for file in &files {

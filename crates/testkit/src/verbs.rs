@@ -6,6 +6,31 @@ pub const FILE: &str = "{}";
 /// Stands for a place to write to.
 pub const OUT: &str = "{out}";
 
+/// Verbs that answer about one file without options.
+pub const PLAIN: &[&str] = &[
+    "summary",
+    "insights",
+    "oom",
+    "churn",
+    "capabilities",
+    "at",
+    "top",
+    "tree",
+    "categories",
+    "modules",
+    "phases",
+    "steps",
+    "minimum",
+    "lives",
+    "fragmentation",
+    "segments",
+    "pools",
+    "overlap",
+    "events",
+    "ranks",
+    "doctor",
+];
+
 /// Command lines, without the name of the program.
 pub const VERBS: &[&[&str]] = &[
     &["summary", FILE],
