@@ -163,7 +163,7 @@ fn odd_rows_cost_a_warning_at_most() {
     ];
     let table = format!("{HEADER}{}\r\n", rows.join("\r\n"));
     let snapshot = read(table.as_bytes()).unwrap();
-    let warning = "operator_memory.csv: 2 rows are left out, the first is row 4: its size is no number";
+    let warning = "operator_memory.csv: 2 rows are left out, the first is row 4: its size is not a number";
     assert_eq!(snapshot.warnings, [warning]);
     let replay = Replay::new(&snapshot, DeviceId(0));
     let levels: Vec<_> = replay.all_counters().map(|counters| counters.allocated).collect();

@@ -201,7 +201,7 @@ fn ghosts_are_what_lived_before_and_still_does() {
     let [requested, completed] = free(P, 512);
     let traced = case([pool(idle(P, 2 * MIB))], [alloc(P, 512), requested, completed]);
     assert_eq!((traced.replay.allocations().len(), traced.ghosts()), (1, vec![]));
-    // Nothing lives in this pool and no event names it. PyTorch's viewer does not show it at all; it holds
+    // This pool is empty and no event names it. PyTorch's viewer does not show it at all; it holds
     // memory that serves nothing, which is what one looks for.
     let unused = case([pool(idle(P, 2 * MIB))], []);
     assert_eq!((unused.replay.allocations().len(), unused.heights()), (0, vec![2 * MIB as i64]));

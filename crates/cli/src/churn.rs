@@ -149,7 +149,7 @@ fn print(
     }
     let time = match found.has_times {
         true => format!(", in at most {}", text::duration(total.micros)),
-        false => ", for a time that this file does not tell".to_owned(),
+        false => "; this file has no times".to_owned(),
     };
     let cycles = text::plural(found.cycles, "release");
     let retries = text::plural(found.retries, "time");

@@ -12,7 +12,7 @@ use crate::replay::state::State;
 /// What one pool and stream has free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// The pool; `None` where the file does not tell.
+    /// The pool; `None` where the file does not say.
     pub pool: Option<Pool>,
     /// The stream.
     pub stream: StreamId,

@@ -145,8 +145,8 @@ impl BlockMap<'_> {
     }
 
     /// The size of a block from before the trace, with `room` bytes up to the next. If it is live at
-    /// the end the file tells. Otherwise it follows from the request, except for large blocks, which
-    /// may hold up to 1 MiB more: then so much room as no block of its own could fill is counted in.
+    /// the end the file has it. Otherwise it follows from the request, except for large blocks, which
+    /// may hold up to 1 MiB more: then room that no block of its own could fill is part of it.
     fn earlier_size(&mut self, index: AllocIdx, room: u64, expandable: bool) -> u64 {
         let row = index.index();
         if let Some(&size) = self.pairing.final_sizes.get(&index.0) {

@@ -202,8 +202,8 @@ impl Machine {
         Some(cursor.at)
     }
 
-    /// Grows the event columns, and the memo with them. If the length of the input is known, so much
-    /// that the rest of it fits, judging by the events so far: growing by doubling would copy all
+    /// Grows the event columns, and the memo with them. If the length of the input is known,
+    /// they grow until the rest of it fits, judging by the events so far: growing by doubling would copy all
     /// columns again and again.
     #[cold]
     fn make_room(&mut self) {

@@ -43,11 +43,11 @@ type Result = std::result::Result<(), &'static str>;
 
 pub(super) fn operator(row: &Row<'_>, strings: &mut Strings, rows: &mut Rows) -> Result {
     let name = row.cell(0);
-    let (size, _) = bytes(row.cell(1), KIB).ok_or("its size is no number")?;
+    let (size, _) = bytes(row.cell(1), KIB).ok_or("its size is not a number")?;
     let allocated_ns = micros_as_nanos(row.cell(2)).ok_or("it has no allocation time")?;
     let time = |column: usize| match row.cell(column) {
         b"" => Ok(None),
-        text => micros_as_nanos(text).map(Some).ok_or("its release time is no number"),
+        text => micros_as_nanos(text).map(Some).ok_or("its release time is not a number"),
     };
     let (released_ns, reusable_ns) = (time(3)?, time(4)?);
     let released_ns = released_ns.or(reusable_ns);
@@ -79,7 +79,7 @@ pub(super) fn record(row: &Row<'_>, strings: &mut Strings, rows: &mut Rows) -> R
 
 pub(super) fn module(row: &Row<'_>, strings: &mut Strings, rows: &mut Rows) -> Result {
     let time_ns = micros_as_nanos(row.cell(1)).ok_or("it has no time")?;
-    let (reserved, _) = bytes(row.cell(2), MIB).ok_or("its size is no number")?;
+    let (reserved, _) = bytes(row.cell(2), MIB).ok_or("its size is not a number")?;
     // The name of the framework here is that of its whole process.
     let component = Component::Other(strings.intern(row.cell(0)));
     let total = Total { reserved: Some(reserved), ..Total::default() };
@@ -96,7 +96,7 @@ fn total(
     let mut cell = |column: usize| match row.cell(column) {
         b"" => Ok(None),
         text => {
-            let (total, digits) = bytes(text, MIB).ok_or("a total is no number")?;
+            let (total, digits) = bytes(text, MIB).ok_or("a total is not a number")?;
             *decimals = Some(decimals.unwrap_or_default().max(digits));
             Ok(Some(total))
         }

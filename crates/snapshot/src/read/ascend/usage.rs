@@ -12,7 +12,7 @@ pub fn add_memory_usage(snapshot: &mut Snapshot, device: DeviceId, csv: &[u8]) {
     let mut table = CsvTable::new("memUsageInfo", &COLUMNS);
     let mut found = Vec::new();
     let mut each = |row: &super::text::Row<'_>| {
-        let (now, _) = bytes(row.cell(1), MIB).ok_or("its size is no number")?;
+        let (now, _) = bytes(row.cell(1), MIB).ok_or("its size is not a number")?;
         let peak = bytes(row.cell(2), MIB).map_or(now, |(peak, _)| peak);
         found.push((String::from_utf8_lossy(row.cell(0)).into_owned(), now, peak));
         Ok(())
