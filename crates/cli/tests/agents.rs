@@ -233,3 +233,17 @@ fn capabilities_name_what_is_missing() {
     assert!(text.contains("vramscope oom"), "{text}");
     assert!(shown(&["capabilities", &recording("empty.pickle.xz")]).contains("vramscope doctor"));
 }
+
+/// Device calls of the backward pass are named by forward lines, whose stacks no file has.
+#[test]
+fn every_stack_that_is_printed_can_be_shown() {
+    let path = recording("oom.pickle.xz");
+    let churn = shown(&["churn", &path, "--limit", "100"]);
+    assert!(churn.contains("(backward, inferred)") && !churn.contains("no Python frame"), "{churn}");
+    let handles: Vec<&str> = churn.split_whitespace().filter(|word| word.starts_with("s:")).collect();
+    assert!(handles.len() > 10, "{churn}");
+    for handle in handles {
+        assert!(shown(&["show", handle, &path]).contains(handle), "{handle}");
+    }
+    assert!(failure(&["show", "s:4000", &path]).contains("there is no stack s:4000: the last is s:"));
+}

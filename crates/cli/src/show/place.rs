@@ -81,9 +81,9 @@ pub(super) struct Stack<'a> {
 
 impl<'a> Stack<'a> {
     pub(super) fn new(subject: &'a Subject, id: StackId, at: Moment) -> anyhow::Result<Self> {
-        let count = subject.snapshot().stacks.len();
-        if id.index() >= count {
-            bail!("there is no stack s:{}: there are {}", id.0, text::count(count as u64));
+        // Those that were worked out for backward memory have ids, too.
+        if let Some(last) = subject.snapshot().stacks.ids().last().filter(|last| id > *last) {
+            bail!("there is no stack s:{}: the last is s:{}", id.0, last.0);
         }
         let mut made = Made::default();
         for (index, allocation) in subject.replay().allocations().iter() {
