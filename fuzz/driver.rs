@@ -68,24 +68,28 @@ pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
         check_files_of_a_profile(bytes);
     }
     let Ok(snapshot) = whole else { return false };
+    check_snapshot(&snapshot, seed);
+    true
+}
 
+/// Panics if the cache does not keep a snapshot, or if something is wrong with what is concluded from it.
+pub(crate) fn check_snapshot(snapshot: &Snapshot, seed: u64) {
     let mut arrow = Vec::new();
-    assert!(ipc::encode(&snapshot, &mut arrow).is_ok(), "a vector takes all bytes");
+    assert!(ipc::encode(snapshot, &mut arrow).is_ok(), "a vector takes all bytes");
     assert!(
-        ipc::decode(arrow.as_slice()).as_ref() == Ok(&snapshot),
+        ipc::decode(arrow.as_slice()).as_ref() == Ok(snapshot),
         "the cache does not give back what it was given"
     );
 
     for device in snapshot.devices().into_iter().take(DEVICES) {
-        let replay = Replay::new(&snapshot, device);
+        let replay = Replay::new(snapshot, device);
         check_replay(&replay);
         // They take longer than the reading, so not every damaged file is asked.
         if seed.is_multiple_of(4) {
-            check_questions(&snapshot, &replay);
-            check_parts(&snapshot, &replay);
+            check_questions(snapshot, &replay);
+            check_parts(snapshot, &replay);
         }
     }
-    true
 }
 
 /// Every question that can be asked has an answer.

@@ -44,10 +44,21 @@ pub(crate) fn seeds(target: &str, corpus: &[Vec<u8>]) -> Vec<Vec<u8>> {
         }
         "http" => REQUESTS.iter().map(|request| request.to_vec()).collect(),
         "ipc" => files().filter_map(|file| entry(&file)).collect(),
+        "sidecar" => vec![SIDECAR.into()],
         "wire" => requests().iter().map(|request| encode(request).split_off(4)).collect(),
         _ => Vec::new(),
     }
 }
+
+/// A sidecar with everything that a recorder writes.
+const SIDECAR: &str = r#"{"schema": "vramscope/sidecar/1", "snapshot": "run.pickle", "reason": "oom",
+"time_us": 1000500, "rank": 3, "pid": 5, "versions": {"torch": "2.14.0", "hip": null}, "allocator": {"backend": "native",
+"settings": "expandable_segments:True"}, "devices": [{"device": 0, "name": "H200", "capacity": 104857600,
+"free": 41943040, "reserved": 2097152, "limit": 94371840, "processes": [{"pid": 5, "bytes": 17825792}, {"pid": 7,
+"bytes": 31457280}]}], "host_memory": {"allocated_bytes.current": 12582912, "active_bytes.current": 8388608},
+"pinned_tensors": {"count": 1, "bytes": 5242880, "rounded": 8388608}, "nccl": [{"group": "default", "stats": {"persist": 1,
+"total": 6291456}}], "roles": {"from": "given", "storages": [{"name": "fc.weight", "role": "parameter", "device": 0,
+"address": 4096, "bytes": 1000}]}, "sources": {"/home/me/train.py": {"40": "y = model(x)"}}}"#;
 
 /// A file as the cache keeps it.
 fn entry(file: &[u8]) -> Option<Vec<u8>> {

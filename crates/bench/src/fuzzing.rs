@@ -12,7 +12,7 @@ use clap::Args;
 use crate::process;
 
 /// The targets, as in `fuzz/Cargo.toml`.
-const TARGETS: [&str; 6] = ["read", "sqlite", "verbs", "http", "ipc", "wire"];
+const TARGETS: [&str; 7] = ["read", "sqlite", "verbs", "http", "ipc", "sidecar", "wire"];
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {

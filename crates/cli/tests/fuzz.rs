@@ -8,6 +8,8 @@ mod driver;
 mod ipc;
 #[path = "../../../fuzz/seeds.rs"]
 mod seeds;
+#[path = "../../../fuzz/sidecar.rs"]
+mod sidecar;
 #[path = "../../../fuzz/sqlite.rs"]
 mod sqlite;
 #[path = "../../../fuzz/verbs.rs"]
@@ -59,6 +61,11 @@ fn command_lines() {
 #[test]
 fn cache_entries() {
     drive("ipc", 3000, ipc::check);
+}
+
+#[test]
+fn sidecars() {
+    drive("sidecar", 500, sidecar::check);
 }
 
 #[test]
