@@ -70,8 +70,7 @@ pub(crate) fn write_to(
     out: &mut dyn Write,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let to_terminal =
-        args.output_file.as_ref().map_or_else(|| io::stdout().is_terminal(), |path| is_terminal(path));
+    let to_terminal = args.path().map_or_else(|| io::stdout().is_terminal(), is_terminal);
     let write = |out: &mut dyn Write| {
         if !to_terminal {
             return write(out);
@@ -80,7 +79,7 @@ pub(crate) fn write_to(
         write(&mut shown)?;
         Ok(shown.finish()?)
     };
-    let Some(path) = &args.output_file else { return write(out) };
+    let Some(path) = args.path() else { return write(out) };
     vramscope_files::remove_unfinished_on_signals();
     let existing = if args.force { Existing::Replace } else { Existing::Keep };
     vramscope_files::write(path, existing, inputs, write)

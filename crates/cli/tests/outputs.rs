@@ -192,6 +192,14 @@ impl Drop for Mounted {
 }
 
 #[test]
+fn a_dash_is_standard_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = vramscope(&["demo", "-o", "-"]).current_dir(folder.path()).output().unwrap();
+    assert!(output.stdout.starts_with(b"\xfd7zXZ"), "{}", text(&output.stderr));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_full_disk_leaves_what_was_there() {
     let place = Place::new();
     // Where nobody may mount, the limit on the size of a file is the real thing that is full: see the test below.

@@ -1,6 +1,6 @@
 //! Options that verbs share: moments, filters, where answers go.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
 use vramscope_analysis::Counter;
@@ -234,12 +234,19 @@ pub(crate) struct OutputArgs {
 /// Where a command writes to.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct FileArgs {
-    /// Write to a file instead of standard output
+    /// Write to a file instead of standard output, which is `-`
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output_file: Option<PathBuf>,
     /// Overwrite the file if it exists; never the input
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+impl FileArgs {
+    /// The file, unless standard output is meant.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.output_file.as_deref().filter(|path| path.as_os_str() != "-")
+    }
 }
 
 #[derive(Clone, Debug, ClapArgs)]

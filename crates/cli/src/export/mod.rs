@@ -16,7 +16,7 @@ use crate::subject::open_path;
 
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let binary = matches!(args.format, ExportFormat::Arrow | ExportFormat::Parquet);
-    if binary && args.file.output_file.is_none() && std::io::stdout().is_terminal() {
+    if binary && args.file.path().is_none() && std::io::stdout().is_terminal() {
         bail!("this format is not for a terminal; name a file with -o");
     }
     let subjects = open_path(&args.path, &args.filter, &args.cache)?;

@@ -67,7 +67,7 @@ struct Part {
 }
 
 pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    if args.file.output_file.is_none() && std::io::stdout().is_terminal() {
+    if args.file.path().is_none() && std::io::stdout().is_terminal() {
         bail!("a report is not for a terminal; name a file with -o");
     }
     let site = Site::find_any()?;
