@@ -36,20 +36,17 @@ fn all(steps: &mut Steps) -> anyhow::Result<String> {
     steps.step("lints", || {
         clippy(&["--workspace", "--all-targets", "--features", "vramscope-viewer/screenshots"])
     })?;
-    steps.step("lints without window", || clippy(&["--package", "vramscope", "--no-default-features"]))?;
-    steps.step("lints for the browser", || {
-        clippy(&["--package", "vramscope-viewer", "--target", web::TARGET])
-    })?;
     steps.step("documentation", || {
         let mut doc = cargo(&["doc", "--workspace", "--locked", "--no-deps"]);
         process::run(doc.args(WITHOUT_TOOLS).env("RUSTDOCFLAGS", "--deny warnings"))
     })?;
-    // Before the tests, because the program contains it.
+    // Before the tests, because the program contains it. With clippy, for what only browsers have.
     steps.step("page", || web::build(Page::Quick))?;
     steps.step("tests in documentation", || {
         process::run(cargo(&["test", "--workspace", "--locked", "--doc"]).args(WITHOUT_TOOLS))
     })?;
     let summary = steps.step("tests", tests)?;
+    // Without a window, for the lints of that, too.
     steps.step("package", package::package)?;
     steps.step("Python package", || {
         let mut pytest = wheel::tool("pytest");

@@ -15,7 +15,8 @@ pub(crate) fn root() -> PathBuf {
 /// Cargo in the root of the workspace, of the toolchain that built this program.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
-    command.args(args).current_dir(root());
+    // What is built for one run has no use for what a next build could reuse.
+    command.args(args).current_dir(root()).env("CARGO_INCREMENTAL", "0");
     command
 }
 
@@ -34,6 +35,13 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
         bail!("failed ({status}): {line}");
     }
     Ok(())
+}
+
+/// Has cargo compile the workspace with clippy, which takes no second pass over what is built anyway; a warning fails.
+pub(crate) fn linted(command: &mut Command) -> &mut Command {
+    // As `cargo clippy` calls it: arguments end with this word.
+    let deny = ["--deny", "warnings"].map(|arg| format!("{arg}__CLIPPY_HACKERY__")).concat();
+    command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", deny)
 }
 
 /// Whether a command runs and succeeds; its output is not shown.

@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use wasm_bindgen_cli_support::Bindgen;
 
-use crate::process::{cargo, root, run};
+use crate::process::{cargo, linted, root, run};
 
 /// What browsers run.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
@@ -39,7 +39,7 @@ pub(crate) enum Page {
     Small,
     /// The same, with the names of functions for a profiler.
     Named,
-    /// As the gate tries it: in little time, with all checks.
+    /// As the gate tries it: in little time, with all checks, and with clippy.
     Quick,
 }
 
@@ -47,7 +47,9 @@ pub(crate) enum Page {
 pub(crate) fn build(page: Page) -> anyhow::Result<()> {
     let (profile, folder) = if page == Page::Quick { ("dev", "debug") } else { ("web", "web") };
     let what = ["--package", "vramscope-viewer", "--lib", "--crate-type", "cdylib", "--profile", profile];
-    run(cargo(&["rustc", "--locked", "--target", TARGET]).args(what).args(["--target-dir", "target"]))?;
+    let mut rustc = cargo(&["rustc", "--locked", "--target", TARGET]);
+    rustc.args(what).args(["--target-dir", "target"]);
+    run(if page == Page::Quick { linted(&mut rustc) } else { &mut rustc })?;
     let built = root().join("target").join(TARGET).join(folder).join("vramscope_viewer.wasm");
 
     let bound = tempfile::tempdir()?;
