@@ -16,7 +16,7 @@ mod regular;
 mod sidecar;
 mod write;
 
-pub use cache::Cache;
+pub use cache::{Answer, Cache, Entry, Question, distrust_cache, is_cache_damaged};
 pub use find::{Input, find};
 pub use folders::config_folder;
 pub use json::{escape_json, json};

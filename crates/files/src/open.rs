@@ -174,10 +174,11 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         None => None,
     };
     if let (Some(cache), Some(fingerprint)) = (cache, &fingerprint)
-        && let Some(snapshot) = cache.load(fingerprint)
+        && let Some((snapshot, replays)) = cache.load(fingerprint)
     {
         progress.advance(bytes);
-        return Ok(Opened { from_cache: true, ..opened(input, bytes, snapshot, None) });
+        let replays = replays.into_iter().map(Arc::new).collect();
+        return Ok(Opened { from_cache: true, ..ready(input, bytes, Arc::new(snapshot), replays) });
     }
     let (mut snapshot, bytes) = fetched(Fetching::start(|| Ok(file)), bytes)?;
     sidecar::add(&mut snapshot, &input.path, &sidecars);
@@ -205,16 +206,22 @@ pub fn open_each<T: Send>(
     inputs.par_iter().map(|input| open(input, cache, progress).map(&use_it)).collect()
 }
 
-/// Replays what was read, and meanwhile puts it into the cache.
+/// Replays what was read, and puts that into the cache in the background.
 fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, Fingerprint)>) -> Opened {
     let snapshot = Arc::new(snapshot);
+    let replays: Vec<_> = Replay::all(&snapshot).into_iter().map(Arc::new).collect();
     let storing = Storing(cache.and_then(|(cache, fingerprint)| {
-        let snapshot = Arc::clone(&snapshot);
-        thread::Builder::new().spawn(move || cache.store(&fingerprint, &snapshot)).ok()
+        let (snapshot, replays) = (Arc::clone(&snapshot), replays.clone());
+        let store = move || cache.store(&fingerprint, &snapshot, replays.iter().map(Arc::as_ref));
+        thread::Builder::new().spawn(store).ok()
     }));
-    let replays = Replay::all(&snapshot).into_iter().map(Arc::new).collect();
+    Opened { storing, ..ready(input, bytes, snapshot, replays) }
+}
+
+/// What is read and replayed.
+fn ready(input: &Input, bytes: u64, snapshot: Arc<Snapshot>, replays: Vec<Arc<Replay>>) -> Opened {
     let (path, name) = (input.path.clone(), input.name.clone().with_what_the_file_says(&snapshot));
-    Opened { path, name, bytes, snapshot, replays, from_cache: false, storing }
+    Opened { path, name, bytes, snapshot, replays, from_cache: false, storing: Storing(None) }
 }
 
 /// Parses what is fetched, to its end.

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use vramscope_files::{Cache, Opened, find, open};
+use vramscope_files::{Answer, Cache, Opened, distrust_cache, find, is_cache_damaged, open};
 use vramscope_testkit::{Dialect, Options, Program, write};
 
 /// A folder with a snapshot that is large enough to be cached, and a cache.
@@ -39,11 +39,11 @@ impl Place {
         opened
     }
 
-    /// The Arrow files in the cache.
+    /// The entries of the cache.
     fn entries(&self) -> Vec<PathBuf> {
         let listed = fs::read_dir(self.folder.path().join("cache")).into_iter().flatten();
         let paths = listed.map(|entry| entry.unwrap().path());
-        paths.filter(|path| path.extension().is_some_and(|ending| ending == "arrow")).collect()
+        paths.filter(|path| path.extension().is_some_and(|ending| ending == "columns")).collect()
     }
 }
 
@@ -171,4 +171,89 @@ fn a_changed_file_beside_it_is_seen() {
     fs::write(&beside, "a,2\n").unwrap();
     keep_time(&before, &beside);
     assert!(!place.open().from_cache, "it says something else");
+}
+
+/// What replays say at some moments.
+fn said(opened: &Opened) -> Vec<String> {
+    let replays = opened.replays.iter();
+    replays
+        .flat_map(|replay| {
+            let events = replay.events() as u32;
+            (0..=events).step_by(997).map(|moment| {
+                let state = replay.state(vramscope_analysis::Moment(moment));
+                format!("{:?} {:?} {:?}", state.counters, state.live, replay.verdict())
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn a_mapped_entry_says_the_same() {
+    let place = Place::new();
+    let first = place.open();
+    let mapped = place.cache.clone().mapped();
+    for cache in [&place.cache, &mapped] {
+        let again = open(&find(&[place.file()]).0[0], Some(cache), &()).unwrap();
+        assert!(again.from_cache && again.snapshot == first.snapshot);
+        assert!(said(&again) == said(&first));
+        assert_eq!(again.replays[0].allocations().len(), first.replays[0].allocations().len());
+    }
+    assert!(!is_cache_damaged());
+}
+
+#[test]
+fn answers_are_kept_until_the_file_changes() {
+    let place = Place::new();
+    let ask = |words: &str| place.cache.question(&place.file(), words.to_owned()).unwrap();
+    assert!(!ask("top").is_cached());
+    place.open();
+    assert!(ask("top").is_cached());
+    let answer = Answer { text: b"a table".to_vec(), warnings: vec!["careful".into()] };
+    ask("top").keep(&answer);
+    assert_eq!((ask("top").recall(), ask("at").recall()), (Some(answer.clone()), None));
+    assert_eq!(place.cache.entries().len(), 1);
+    assert_eq!(
+        (place.cache.entries()[0].answers, &place.cache.entries()[0].source),
+        (1, &Some(place.file()))
+    );
+    place.write(2);
+    assert_eq!(ask("top").recall(), None);
+    place.open();
+    assert_eq!(place.cache.entries()[0].answers, 0, "answers about what the file was are gone");
+    assert!(place.cache.clear().unwrap() > 0 && place.cache.entries().is_empty());
+    assert!(!place.open().from_cache);
+}
+
+#[test]
+fn the_limit_holds_at_once() {
+    let place = Place::new();
+    place.open();
+    place.cache.set_limit(1000).unwrap();
+    assert!(place.entries().is_empty());
+}
+
+/// The tests of damage are one test, as damage is known for the whole process.
+#[cfg(unix)]
+#[test]
+fn an_entry_that_is_damaged_or_cut_while_it_is_used_is_noticed() {
+    let place = Place::new();
+    let first = place.open();
+    let [entry] = place.entries().try_into().unwrap();
+    let whole = fs::read(&entry).unwrap();
+    let mapped = place.cache.clone().mapped();
+    let reopen = || open(&find(&[place.file()]).0[0], Some(&mapped), &()).unwrap();
+
+    let opened = reopen();
+    assert!(opened.from_cache && !is_cache_damaged());
+    File::options().write(true).open(&entry).unwrap().set_len(1 << 16).unwrap();
+    assert!(opened.snapshot != first.snapshot && is_cache_damaged());
+    drop(opened);
+    fs::write(&entry, &whole).unwrap();
+
+    // From now on this process reads files.
+    distrust_cache();
+    assert!(!is_cache_damaged());
+    let mut opened = reopen();
+    opened.wait_until_cached();
+    assert!(!opened.from_cache && opened.snapshot == first.snapshot);
 }

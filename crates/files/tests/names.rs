@@ -113,7 +113,7 @@ fn entries_of_the_cache() {
     assert_eq!(mode(&folder.path().join("cache")), 0o700);
     let entries: Vec<_> =
         fs::read_dir(folder.path().join("cache")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(entries.len() == 2 && entries.iter().all(|path| mode(path) == 0o600));
+    assert!(entries.len() == 1 && entries.iter().all(|path| mode(path) == 0o600));
     for entry in &entries {
         let kept = fs::read(entry).unwrap();
         fs::remove_file(entry).unwrap();

@@ -1,13 +1,14 @@
 //! A column: a `Vec`, or a part of a mapped file.
+#![allow(unsafe_code, reason = "looking at a value must cost as little as in a Vec")]
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut, Range};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytemuck::Pod;
 
-use crate::chunks::Chunks;
+use crate::chunks::{CHUNK, Chunks};
 
 /// Values of one type, one after another.
 ///
@@ -20,19 +21,67 @@ enum Place<T> {
     Mapped(Part<T>),
 }
 
-/// Part of a file, by bytes.
+/// Part of a file.
 struct Part<T> {
     file: Arc<Chunks>,
+    /// Where in the file, in bytes.
     start: usize,
+    /// The values, wherever the file is.
+    first: *const T,
     len: usize,
-    is: PhantomData<T>,
+    /// Whether all of it was checked: then looking at it costs what looking at a `Vec` does.
+    is_checked: AtomicBool,
+    /// How often a chunk had to be checked.
+    checks: AtomicUsize,
 }
 
+// SAFETY: the values are only read, and are plain data; the file can be shared.
+unsafe impl<T: Pod + Sync> Send for Part<T> {}
+// SAFETY: the same.
+unsafe impl<T: Pod + Sync> Sync for Part<T> {}
+
 impl<T: Pod> Part<T> {
+    fn new(file: Arc<Chunks>, start: usize, len: usize) -> Self {
+        let values: &[T] = bytemuck::cast_slice(file.unchecked(start..start + len * size_of::<T>()));
+        let (first, len) = (values.as_ptr(), values.len());
+        Self { file, start, first, len, is_checked: AtomicBool::new(false), checks: AtomicUsize::new(0) }
+    }
+
+    /// All values, checked or not.
     #[inline]
-    fn slice(&self, rows: Range<usize>) -> &[T] {
-        let size = size_of::<T>();
-        bytemuck::cast_slice(self.file.get(self.start + rows.start * size..self.start + rows.end * size))
+    fn values(&self) -> &[T] {
+        // SAFETY: `first` and `len` are those of a slice of `file`, which stays where it is as long as `self` has it; see
+        // `map.rs` for why it does not matter if its bytes change.
+        unsafe { std::slice::from_raw_parts(self.first, self.len) }
+    }
+
+    #[inline]
+    fn all(&self) -> &[T] {
+        self.check(0..self.len);
+        self.values()
+    }
+
+    /// Checks some values, which must be there.
+    #[inline]
+    fn check(&self, rows: Range<usize>) {
+        if !self.is_checked.load(Ordering::Acquire) {
+            self.check_chunks(rows);
+        }
+    }
+
+    #[inline(never)]
+    fn check_chunks(&self, rows: Range<usize>) {
+        let bytes = |rows: Range<usize>| {
+            self.start + rows.start * size_of::<T>()..self.start + rows.end * size_of::<T>()
+        };
+        let is_all = rows == (0..self.len);
+        let found_more = self.file.check(bytes(rows));
+        // Whoever has looked into a good part of it goes through all of it.
+        let checks = if found_more { self.checks.fetch_add(1, Ordering::Relaxed) } else { 0 };
+        if is_all || checks * CHUNK * 8 > self.len * size_of::<T>() {
+            self.file.check(bytes(0..self.len));
+            self.is_checked.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -46,7 +95,7 @@ impl<T> Buffer<T> {
 impl<T: Pod> Buffer<T> {
     /// `len` values of a file from a byte on. They must lie in it, and be aligned.
     pub(crate) fn in_file(file: Arc<Chunks>, start: usize, len: usize) -> Self {
-        Self(Place::Mapped(Part { file, start, len, is: PhantomData }))
+        Self(Place::Mapped(Part::new(file, start, len)))
     }
 
     /// Number of values.
@@ -54,6 +103,15 @@ impl<T: Pod> Buffer<T> {
     pub fn len(&self) -> usize {
         match &self.0 {
             Place::Owned(values) => values.len(),
+            Place::Mapped(part) => part.len,
+        }
+    }
+
+    /// Number of values that there is room for.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        match &self.0 {
+            Place::Owned(values) => values.capacity(),
             Place::Mapped(part) => part.len,
         }
     }
@@ -69,7 +127,11 @@ impl<T: Pod> Buffer<T> {
     pub fn get(&self, row: usize) -> Option<&T> {
         match &self.0 {
             Place::Owned(values) => values.get(row),
-            Place::Mapped(part) => (row < part.len).then(|| part.slice(row..row + 1).first()).flatten(),
+            Place::Mapped(part) if row < part.len => {
+                part.check(row..row + 1);
+                part.values().get(row)
+            }
+            Place::Mapped(_) => None,
         }
     }
 
@@ -83,7 +145,11 @@ impl<T: Pod> Buffer<T> {
     pub fn slice(&self, rows: Range<usize>) -> Option<&[T]> {
         match &self.0 {
             Place::Owned(values) => values.get(rows),
-            Place::Mapped(part) => (rows.start <= rows.end && rows.end <= part.len).then(|| part.slice(rows)),
+            Place::Mapped(part) if rows.start <= rows.end && rows.end <= part.len => {
+                part.check(rows.clone());
+                part.values().get(rows)
+            }
+            Place::Mapped(_) => None,
         }
     }
 
@@ -104,7 +170,7 @@ impl<T: Pod> Buffer<T> {
     #[inline]
     pub fn to_mut(&mut self) -> &mut Vec<T> {
         if let Place::Mapped(part) = &self.0 {
-            self.0 = Place::Owned(part.slice(0..part.len).to_vec());
+            self.0 = Place::Owned(part.all().to_vec());
         }
         match &mut self.0 {
             Place::Owned(values) => values,
@@ -132,7 +198,7 @@ impl<T: Pod> Deref for Buffer<T> {
     fn deref(&self) -> &[T] {
         match &self.0 {
             Place::Owned(values) => values,
-            Place::Mapped(part) => part.slice(0..part.len),
+            Place::Mapped(part) => part.all(),
         }
     }
 }
@@ -153,8 +219,8 @@ impl<T: Pod> Index<usize> for Buffer<T> {
         match &self.0 {
             Place::Owned(values) => &values[row],
             Place::Mapped(part) => {
-                assert!(row < part.len, "row {row} of {}", part.len);
-                &part.slice(row..row + 1)[0]
+                part.check(row..row.saturating_add(1).min(part.len));
+                &part.values()[row]
             }
         }
     }
@@ -198,7 +264,7 @@ impl<T: Pod> Clone for Buffer<T> {
     fn clone(&self) -> Self {
         Self(match &self.0 {
             Place::Owned(values) => Place::Owned(values.clone()),
-            Place::Mapped(part) => Place::Mapped(Part { file: Arc::clone(&part.file), ..*part }),
+            Place::Mapped(part) => Place::Mapped(Part::new(Arc::clone(&part.file), part.start, part.len)),
         })
     }
 }

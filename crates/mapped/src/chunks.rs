@@ -65,17 +65,23 @@ impl Chunks {
         self.bytes.get().len()
     }
 
-    /// Some bytes, checked. Damaged ones are zeros.
-    #[inline]
-    pub(crate) fn get(&self, range: Range<usize>) -> &[u8] {
+    /// Checks some bytes: damaged ones are zeros from then on. Says whether any of them were not checked before.
+    pub(crate) fn check(&self, range: Range<usize>) -> bool {
+        let mut found = false;
         if range.start < range.end {
-            let (first, last) = (range.start / CHUNK, (range.end - 1) / CHUNK);
-            if !self.is_known(first)
-                || (last != first && !(first + 1..=last).all(|chunk| self.is_known(chunk)))
-            {
-                self.check(first, last);
+            for chunk in range.start / CHUNK..=(range.end - 1) / CHUNK {
+                if !self.is_known(chunk) {
+                    self.check_chunk(chunk);
+                    found = true;
+                }
             }
         }
+        found
+    }
+
+    /// Some bytes, whether checked or not.
+    #[inline]
+    pub(crate) fn unchecked(&self, range: Range<usize>) -> &[u8] {
         self.bytes.get().get(range).unwrap_or_default()
     }
 
@@ -86,19 +92,13 @@ impl Chunks {
     }
 
     #[cold]
-    #[inline(never)]
-    fn check(&self, first: usize, last: usize) {
-        for chunk in first..=last {
-            if self.is_known(chunk) {
-                continue;
-            }
-            if !self.is_intact(chunk) {
-                note_damage();
-                self.clear(chunk);
-            }
-            if let Some(word) = self.known.get(chunk / 64) {
-                word.fetch_or(1 << (chunk % 64), Ordering::AcqRel);
-            }
+    fn check_chunk(&self, chunk: usize) {
+        if !self.is_intact(chunk) {
+            note_damage();
+            self.clear(chunk);
+        }
+        if let Some(word) = self.known.get(chunk / 64) {
+            word.fetch_or(1 << (chunk % 64), Ordering::AcqRel);
         }
     }
 

@@ -9,6 +9,7 @@
 pub mod ipc;
 pub mod model;
 mod read;
+pub mod stored;
 
 pub use model::*;
 pub use read::{

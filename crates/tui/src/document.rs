@@ -156,9 +156,8 @@ impl Device {
         };
         let marks = events
             .actions()
-            .iter()
             .enumerate()
-            .filter_map(|(row, &action)| Some(Mark { at: Moment(row as u32 + 1), kind: kind(action)? }));
+            .filter_map(|(row, action)| Some(Mark { at: Moment(row as u32 + 1), kind: kind(action)? }));
         Self {
             times: Times::new(events),
             lanes,

@@ -76,7 +76,7 @@ impl DeviceCalls {
         let mut found = Self { has_times: events.time_us(0).is_some(), ..Self::default() };
         let mut by_stack: HashMap<StackId, Calls> = HashMap::new();
         let mut causes = causes(events, replay);
-        for (row, action) in events.actions().iter().enumerate() {
+        for (row, action) in events.actions().enumerate() {
             let takes = match action {
                 Action::SegmentAlloc | Action::SegmentMap => true,
                 Action::SegmentFree | Action::SegmentUnmap => false,
@@ -112,7 +112,7 @@ impl DeviceCalls {
 fn causes(events: &EventTable, replay: &Replay) -> Vec<StackId> {
     let mut served = None;
     let mut causes = Vec::new();
-    for (row, action) in events.actions().iter().enumerate().rev() {
+    for (row, action) in events.actions().enumerate().rev() {
         match action {
             Action::SegmentAlloc | Action::SegmentMap | Action::SegmentFree | Action::SegmentUnmap => {
                 let own = events.get(row).stack;
@@ -152,7 +152,7 @@ fn by_line(snapshot: &Snapshot, by_stack: HashMap<StackId, Calls>) -> Vec<(Line,
 
 /// The most that a call can have taken. Time between a release and the acquisition that follows it counts once.
 fn longest(events: &EventTable, row: usize) -> Option<u64> {
-    let action = |row: usize| events.actions().get(row).copied();
+    let action = |row: usize| events.action(row);
     let (from, to) = match action(row)? {
         Action::SegmentFree => (row, row + 1),
         _ => (row.checked_sub(1)?, row),

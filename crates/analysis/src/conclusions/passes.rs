@@ -154,7 +154,7 @@ fn from_events(events: &EventTable, stacks: &Stacks, marks: &[Pass]) -> Vec<Pass
     let mut last_mark = None;
     // Where a run of frees of one part begins: a backward pass lets go of the logits before it allocates.
     let mut frees: Option<(Part, Moment)> = None;
-    for (row, (&action, &stack)) in events.actions().iter().zip(events.stacks()).enumerate() {
+    for (row, (action, &stack)) in events.actions().zip(events.stacks()).enumerate() {
         let before = Moment(row as u32);
         while let Some(mark) = marks.next_if(|(_, mark)| mark.from <= before) {
             open.push(mark);
@@ -243,7 +243,7 @@ fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec
     let keys = |pass: &Pass| {
         let rows = pass.from.0 as usize..pass.to.0 as usize;
         rows.filter_map(|row| {
-            let is_forward = events.actions()[row] == Action::Alloc
+            let is_forward = events.action(row) == Some(Action::Alloc)
                 && stacks.part(events.stacks()[row]) == Some(Part::Forward);
             is_forward.then(|| (row, stacks.within_pass(events.stacks()[row])))
         })
@@ -281,11 +281,11 @@ fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec
         let mut piece = Pass { to: pass.from, ..*pass };
         let mut has_begun = false;
         for row in pass.from.0 as usize..pass.to.0 as usize {
-            let (action, stack) = (events.actions()[row], events.stacks()[row]);
+            let (action, stack) = (events.action(row), events.stacks()[row]);
             if stacks.part(stack) != Some(Part::Forward) {
                 continue;
             }
-            if action == Action::Alloc && stacks.within_pass(stack) == anchor {
+            if action == Some(Action::Alloc) && stacks.within_pass(stack) == anchor {
                 if has_begun {
                     split.push(piece);
                     piece.from = Moment(row as u32);

@@ -1,11 +1,16 @@
 //! The life of every block: the table that all questions about a trace are answered from.
 
+use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 use vramscope_format::count;
+use vramscope_mapped::Buffer;
 use vramscope_snapshot::{EventIdx, PoolId, StackId, StreamId};
 
 /// An allocation's number, in the order in which the trace shows them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Pod, Zeroable,
+)]
+#[repr(transparent)]
 pub struct AllocIdx(pub u32);
 
 impl AllocIdx {
@@ -15,7 +20,10 @@ impl AllocIdx {
 }
 
 /// A point between events: how many of them have happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Pod, Zeroable,
+)]
+#[repr(transparent)]
 pub struct Moment(pub u32);
 
 impl Moment {
@@ -86,19 +94,20 @@ impl Allocation {
 /// All allocations of a device, as columns.
 #[derive(Clone, Debug, Default)]
 pub struct Allocations {
-    pub(crate) addr: Vec<u64>,
-    pub(crate) requested: Vec<u64>,
-    pub(crate) size: Vec<u64>,
-    pub(crate) opened: Vec<Moment>,
-    pub(crate) released: Vec<Moment>,
-    pub(crate) closed: Vec<Moment>,
+    pub(crate) addr: Buffer<u64>,
+    pub(crate) requested: Buffer<u64>,
+    pub(crate) size: Buffer<u64>,
+    pub(crate) opened: Buffer<Moment>,
+    pub(crate) released: Buffer<Moment>,
+    pub(crate) closed: Buffer<Moment>,
     /// As they were recorded.
-    pub(crate) stack: Vec<StackId>,
+    pub(crate) stack: Buffer<StackId>,
     /// The same with what backward memory belongs to; empty if that changes none.
-    pub(crate) attributed: Vec<StackId>,
+    pub(crate) attributed: Buffer<StackId>,
     pub(crate) stream: vramscope_snapshot::Column<StreamId>,
     pub(crate) pool: vramscope_snapshot::Column<PoolId>,
-    pub(crate) estimated: vramscope_snapshot::Column<bool>,
+    /// 1 where it is.
+    pub(crate) estimated: vramscope_snapshot::Column<u8>,
 }
 
 impl Allocations {
@@ -126,7 +135,7 @@ impl Allocations {
             recorded: self.stack[row],
             stream: self.stream.get(row),
             pool: self.pool.get(row),
-            estimated: self.estimated.get(row),
+            estimated: self.is_estimated(row),
         }
     }
 
@@ -136,6 +145,12 @@ impl Allocations {
         self.attributed.get(index.index()).copied().unwrap_or_else(|| self.stack[index.index()])
     }
 
+    /// Whether the size of a row is inferred.
+    #[inline]
+    pub(crate) fn is_estimated(&self, row: usize) -> bool {
+        self.estimated.get(row) != 0
+    }
+
     /// All allocations in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (AllocIdx, Allocation)> + '_ {
         (0..self.len() as u32).map(|row| (AllocIdx(row), self.get(AllocIdx(row))))
@@ -143,13 +158,13 @@ impl Allocations {
 
     /// Reserves room.
     pub(crate) fn reserve(&mut self, more: usize) {
-        self.addr.reserve_exact(more);
-        self.requested.reserve_exact(more);
-        self.size.reserve_exact(more);
-        self.opened.reserve_exact(more);
-        self.released.reserve_exact(more);
-        self.closed.reserve_exact(more);
-        self.stack.reserve_exact(more);
+        self.addr.to_mut().reserve_exact(more);
+        self.requested.to_mut().reserve_exact(more);
+        self.size.to_mut().reserve_exact(more);
+        self.opened.to_mut().reserve_exact(more);
+        self.released.to_mut().reserve_exact(more);
+        self.closed.to_mut().reserve_exact(more);
+        self.stack.to_mut().reserve_exact(more);
     }
 
     #[inline]
@@ -164,7 +179,7 @@ impl Allocations {
         self.stack.push(allocation.recorded);
         self.stream.set(row, allocation.stream);
         self.pool.set(row, allocation.pool);
-        self.estimated.set(row, allocation.estimated);
+        self.estimated.set(row, allocation.estimated.into());
         AllocIdx(row as u32)
     }
 

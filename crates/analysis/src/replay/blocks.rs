@@ -155,7 +155,7 @@ impl BlockMap<'_> {
         let rounded = self.rules.round(self.pairing.allocations.requested[row]);
         let size = self.rules.taken(rounded, room, expandable).min(room);
         let certain = self.rules.is_certain(rounded, expandable) || (size == room && rounded <= room);
-        self.pairing.allocations.estimated.set(row, !certain);
+        self.pairing.allocations.estimated.set(row, (!certain).into());
         size
     }
 
@@ -182,7 +182,7 @@ impl BlockMap<'_> {
                 }
             } else if let Some(index) = link.as_allocation() {
                 let now = Moment::after(event);
-                if events.actions()[row] == Action::Alloc {
+                if events.action(row) == Some(Action::Alloc) {
                     self.allocate(index);
                 } else if self.pairing.allocations.closed[index.index()] == now {
                     self.free(index);
@@ -209,11 +209,11 @@ impl BlockMap<'_> {
                         facts.differing_bytes = facts.differing_bytes.saturating_add(replayed.abs_diff(size));
                     }
                     allocations.size[row] = size;
-                    allocations.estimated.set(row, false);
+                    allocations.estimated.set(row, 0);
                 }
                 None if allocations.size[row] == 0 => {
                     allocations.size[row] = self.rules.round(allocations.requested[row]);
-                    allocations.estimated.set(row, true);
+                    allocations.estimated.set(row, 1);
                 }
                 None => {}
             }
@@ -559,7 +559,7 @@ impl BlockMap<'_> {
     /// The rules alone do not give the size of this one.
     fn adjusted(&mut self, index: AllocIdx) {
         self.pairing.facts.adjusted += 1;
-        self.pairing.allocations.estimated.set(index.index(), true);
+        self.pairing.allocations.estimated.set(index.index(), 1);
     }
 
     fn contradiction(&mut self) {

@@ -2,6 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
 /// One of the four numbers, named as in `torch.cuda.memory_stats()`.
@@ -37,7 +38,8 @@ impl Counter {
 ///
 /// They are signed because differences of them are, and never below zero: where the events of a file
 /// contradict each other, the verdict says by how much. Sums saturate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Pod, Zeroable)]
+#[repr(C)]
 pub struct Counters {
     /// See [`Counter::Requested`].
     pub requested: i64,

@@ -16,6 +16,7 @@ pub(crate) mod pairing;
 pub(crate) mod ranges;
 pub(crate) mod rounding;
 pub(crate) mod state;
+mod stored;
 pub(crate) mod timeline;
 pub(crate) mod times;
 mod totals;
@@ -23,6 +24,7 @@ pub(crate) mod verdict;
 pub(crate) mod walk;
 
 use serde::{Deserialize, Serialize};
+use vramscope_mapped::Buffer;
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, Snapshot, StackId};
 
 use allocations::{AllocIdx, Allocation, Allocations, Moment};
@@ -31,7 +33,7 @@ use pairing::Link;
 use ranges::{Range, RangeHistory, RangeSet};
 use rounding::Rules;
 use state::State;
-use timeline::{Source, Timeline};
+use timeline::{NOTHING_STATED, Source, Timeline};
 use verdict::Verdict;
 
 use crate::conclusions::backward::attribute;
@@ -46,7 +48,7 @@ pub struct Peak {
 }
 
 /// An allocation that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Oom {
     /// Which event.
     pub event: EventIdx,
@@ -57,15 +59,18 @@ pub struct Oom {
 }
 
 /// One device's trace, replayed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replay {
     device: DeviceId,
     rules: Rules,
+    #[serde(skip)]
     allocations: Allocations,
-    links: Vec<Link>,
+    #[serde(skip)]
+    links: Buffer<Link>,
     lost_ends: Vec<(EventIdx, AllocIdx)>,
     ranges: RangeHistory,
-    reserved: Vec<i64>,
+    #[serde(skip)]
+    reserved: Buffer<i64>,
     timeline: Timeline,
     ooms: Vec<Oom>,
     /// Addresses of segments that an NPU uses as workspaces: no allocation lies in them, and they are not free.
@@ -95,7 +100,7 @@ impl Replay {
             links: &pairing.links,
             lost_ends: &pairing.lost_ends,
             changes: &ranges.changes,
-            reserved: &[],
+            reserved: &NOTHING_STATED,
             crowded: &[],
         };
         let timeline = Timeline::new(source, ranges.start_bytes);
@@ -107,7 +112,7 @@ impl Replay {
             links: pairing.links,
             lost_ends: pairing.lost_ends,
             ranges,
-            reserved: Vec::new(),
+            reserved: Buffer::new(),
             timeline,
             ooms: ooms(events),
             workspaces: pairing.workspaces,
@@ -127,7 +132,7 @@ impl Replay {
             links: pairing.links,
             lost_ends: pairing.lost_ends,
             ranges: RangeHistory::default(),
-            reserved,
+            reserved: reserved.into(),
             timeline: Timeline::default(),
             ooms: ooms(snapshot.events(device)),
             workspaces: pairing.workspaces,
@@ -149,7 +154,7 @@ impl Replay {
     }
 
     /// Says for each allocation where in the program it belongs.
-    pub(crate) fn set_stacks(&mut self, attributed: Vec<StackId>) {
+    pub(crate) fn set_stacks(&mut self, attributed: Buffer<StackId>) {
         self.allocations.attributed = attributed;
     }
 
@@ -326,7 +331,7 @@ impl AsRef<Self> for Replay {
 
 /// Failed allocations in order.
 fn ooms(events: &EventTable) -> Vec<Oom> {
-    let failed = events.actions().iter().enumerate().filter(|(_, action)| **action == Action::Oom);
+    let failed = events.actions().enumerate().filter(|(_, action)| *action == Action::Oom);
     failed
         .map(|(row, _)| Oom {
             event: EventIdx::from_index(row),

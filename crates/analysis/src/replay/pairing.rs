@@ -5,7 +5,9 @@
 //! final state that no event opened. What is open in the trace but free in the final state has lost
 //! its free.
 
+use bytemuck::{Pod, Zeroable};
 use hashbrown::HashMap;
+use vramscope_mapped::Buffer;
 use vramscope_snapshot::{
     Action, Block, BlockState, DeviceId, EventIdx, EventTable, PoolId, Snapshot, StackId,
 };
@@ -13,7 +15,8 @@ use vramscope_snapshot::{
 use crate::replay::allocations::{AllocIdx, Allocation, Allocations, Moment};
 
 /// What an event did to memory: nothing, something to an allocation, or something to the memory held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(transparent)]
 pub(crate) struct Link(u32);
 
 const SEGMENT_BIT: u32 = 1 << 31;
@@ -45,7 +48,7 @@ impl Link {
 pub(crate) struct Pairing {
     pub(crate) allocations: Allocations,
     /// For every event what it did.
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Buffer<Link>,
     /// Events that change the memory held, in order.
     pub(crate) segment_events: Vec<EventIdx>,
     /// Allocations whose end no event shows, with the event by which they must have ended.
@@ -93,7 +96,7 @@ pub(crate) struct Facts {
 /// Pairs the events of a device. `complete` is false for a damaged file, whose final state belongs to
 /// events that are not there.
 pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, complete: bool) -> Pairing {
-    let mut pairing = Pairing { links: Vec::with_capacity(events.len()), ..Pairing::default() };
+    let mut pairing = Pairing { links: Vec::with_capacity(events.len()).into(), ..Pairing::default() };
     let mut facts = Facts::default();
     for action in events.actions() {
         match action {
@@ -108,7 +111,7 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
     let mut skip_until = 0;
     let table = &mut pairing.allocations;
     table.reserve(facts.allocs as usize);
-    for (row, &action) in events.actions().iter().enumerate() {
+    for (row, action) in events.actions().enumerate() {
         let event = EventIdx::from_index(row);
         let now = Moment::after(event);
         let link = match action {
@@ -134,7 +137,7 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
             Action::FreeRequested => {
                 let addr = events.addrs()[row];
                 // Nearly always the free completes with the next event, and one look-up serves both.
-                if events.actions().get(row + 1) == Some(&Action::FreeCompleted)
+                if events.action(row + 1) == Some(Action::FreeCompleted)
                     && events.addrs().get(row + 1) == Some(&addr)
                     && let Some(index) = open.remove(&addr)
                 {
@@ -327,7 +330,7 @@ fn earlier(events: &EventTable, row: usize, released: Moment, closed: Moment) ->
 fn workspace_len(events: &EventTable, row: usize) -> usize {
     let addr = events.addrs()[row];
     let belongs = |offset: usize, action: Action| {
-        events.actions().get(row + offset) == Some(&action) && events.addrs().get(row + offset) == Some(&addr)
+        events.action(row + offset) == Some(action) && events.addrs().get(row + offset) == Some(&addr)
     };
     match (belongs(1, Action::SegmentAlloc), belongs(2, Action::Alloc)) {
         (true, true) => 2,

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, PoolId, Segment, Snapshot, StreamId};
 
 use crate::replay::allocations::Moment;
 use crate::replay::rounding::UNIT;
 
 /// A contiguous range held from the driver: a segment, or a mapped part of an expandable one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
     /// First address.
     pub addr: u64,
@@ -34,7 +35,7 @@ impl Range {
 }
 
 /// Ranges by address. They never overlap.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RangeSet(BTreeMap<u64, Range>);
 
 impl RangeSet {
@@ -123,7 +124,7 @@ impl RangeSet {
 }
 
 /// What an event changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Change {
     pub(crate) event: EventIdx,
     pub(crate) range: Range,
@@ -139,7 +140,7 @@ impl Change {
 }
 
 /// The history of what was held.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RangeHistory {
     pub(crate) start: RangeSet,
     pub(crate) changes: Vec<Change>,

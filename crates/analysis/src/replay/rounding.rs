@@ -1,5 +1,6 @@
 //! How PyTorch rounds a request, and when it splits a block.
 
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::Settings;
 
 /// Smallest block, and the unit of rounding.
@@ -12,7 +13,7 @@ const MIB: u64 = 1 << 20;
 pub(crate) const GRANULE: u64 = 2 * MIB;
 
 /// The settings that sizes depend on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Rules {
     max_split_size: Option<u64>,
     /// Divisions for sizes under 2 MiB, under 4 MiB, and so on; the last also for all above.

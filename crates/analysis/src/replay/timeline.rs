@@ -6,6 +6,9 @@
 //! by looking at the kept ones, in groups where it is long. The live set is kept whenever as many events have passed as
 //! allocations are live, so that all copies together are never longer than the trace.
 
+use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
+use vramscope_mapped::Buffer;
 use vramscope_snapshot::EventIdx;
 
 use crate::replay::allocations::{AllocIdx, Allocations, Moment};
@@ -23,7 +26,8 @@ pub(crate) const GROUP: usize = 64;
 const LIVE_STRIDE: usize = 4096;
 
 /// The counters before a stretch of [`STRIDE`] events, and their extremes in it, both ends included.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
 pub(crate) struct Stretch {
     before: Counters,
     min: Counters,
@@ -31,31 +35,33 @@ pub(crate) struct Stretch {
 }
 
 /// Where a counter is highest, first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Highest {
     pub(crate) bytes: i64,
     pub(crate) at: Moment,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Timeline {
     pub(crate) start: Counters,
     pub(crate) end: Counters,
     /// The most by which what is in use was above what is held, and when first; zero in a file that makes sense.
     pub(crate) excess: Highest,
     pub(crate) peaks: [Highest; 4],
-    pub(crate) stretches: Vec<Stretch>,
+    #[serde(skip)]
+    pub(crate) stretches: Buffer<Stretch>,
     /// The extremes of each [`GROUP`] of stretches.
     pub(crate) groups: Vec<(Counters, Counters)>,
     /// Moment of each kept live set, and where it ends in `live`.
     live_sets: Vec<(Moment, usize)>,
-    live: Vec<AllocIdx>,
+    #[serde(skip)]
+    live: Buffer<AllocIdx>,
     pub(crate) crowded: Vec<Crowded>,
 }
 
 /// An event at which many allocations end that it does not name, e.g. all that a file leaves open at its end.
 /// What comes of it is kept, so that no question goes through them again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Crowded {
     row: usize,
     after: Counters,
@@ -66,15 +72,18 @@ pub(crate) struct Crowded {
 /// As many ends at one event are gone through each time.
 const CROWD: usize = 16;
 
+/// What [`Source::reserved`] is of a source that states nothing.
+pub(crate) static NOTHING_STATED: Buffer<i64> = Buffer::new();
+
 /// What the counters are computed from.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) allocations: &'a Allocations,
-    pub(crate) links: &'a [Link],
+    pub(crate) links: &'a Buffer<Link>,
     pub(crate) lost_ends: &'a [(EventIdx, AllocIdx)],
     pub(crate) changes: &'a [Change],
     /// Bytes held after every event, where the source states them; otherwise they follow from `changes`.
-    pub(crate) reserved: &'a [i64],
+    pub(crate) reserved: &'a Buffer<i64>,
     pub(crate) crowded: &'a [Crowded],
 }
 
@@ -223,7 +232,7 @@ impl Timeline {
             })
             .collect();
         timeline.end = counters;
-        timeline.live.shrink_to_fit();
+        timeline.live.to_mut().shrink_to_fit();
         timeline
     }
 
@@ -252,8 +261,18 @@ impl Timeline {
         }
     }
 
+    /// The columns, to be stored.
+    pub(crate) fn columns(&self) -> (&Buffer<Stretch>, &Buffer<AllocIdx>) {
+        (&self.stretches, &self.live)
+    }
+
+    /// Takes the columns that were stored.
+    pub(crate) fn set_columns(&mut self, stretches: Buffer<Stretch>, live: Buffer<AllocIdx>) {
+        (self.stretches, self.live) = (stretches, live);
+    }
+
     fn keep_live(&mut self, at: Moment, live: &LiveSet) {
-        self.live.extend_from_slice(&live.members);
+        self.live.to_mut().extend_from_slice(&live.members);
         self.live_sets.push((at, self.live.len()));
     }
 
@@ -322,7 +341,7 @@ impl Timeline {
         let Some(&(moment, end)) = self.live_sets.get(kept) else { return Vec::new() };
         let start =
             kept.checked_sub(1).and_then(|before| self.live_sets.get(before)).map_or(0, |(_, end)| *end);
-        let earlier = self.live.get(start..end).unwrap_or_default().iter().copied();
+        let earlier = self.live.slice(start..end).unwrap_or_default().iter().copied();
         earlier
             .chain(source.opened_between(moment, at))
             .filter(|index| at < source.allocations.closed[index.index()])

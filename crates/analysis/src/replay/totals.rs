@@ -13,7 +13,7 @@ use vramscope_snapshot::{DeviceId, EventIdx, EventTable, PoolId, Snapshot, Stack
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::counters::Counters;
 use crate::replay::pairing::{self, Pairing};
-use crate::replay::timeline::{Source, signed, start_counters};
+use crate::replay::timeline::{NOTHING_STATED, Source, signed, start_counters};
 use crate::replay::verdict::{Status, Verdict};
 use vramscope_format::{count, size};
 
@@ -179,7 +179,7 @@ impl Settled {
             links: &self.pairing.links,
             lost_ends: &self.pairing.lost_ends,
             changes: &[],
-            reserved: &[],
+            reserved: &NOTHING_STATED,
             crowded: &[],
         }
     }

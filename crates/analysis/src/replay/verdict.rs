@@ -1,5 +1,6 @@
 //! Is this recording complete, and which numbers are estimates?
 
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{DeviceId, EventTable, Snapshot};
 
 use crate::replay::counters::Counters;
@@ -9,7 +10,7 @@ use crate::replay::timeline::Timeline;
 use vramscope_format::{count, plural, size as bytes};
 
 /// How much of the history a file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Status {
     /// From the first allocation on: every number is PyTorch's own.
     Exact,
@@ -43,7 +44,7 @@ impl Status {
 }
 
 /// What a file can tell, and what it cannot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// In one word.
     pub status: Status,
@@ -87,7 +88,7 @@ pub(crate) fn judge(
     let allocations = &pairing.allocations;
     let mut notes = Vec::new();
 
-    let estimated = (0..allocations.len()).filter(|&row| allocations.estimated.get(row));
+    let estimated = (0..allocations.len()).filter(|&row| allocations.is_estimated(row));
     let (estimated_blocks, mut estimated_bytes) = estimated
         .fold((0_u64, 0_u64), |(n, bytes), row| (n + 1, bytes.saturating_add(allocations.size[row])));
     estimated_bytes =

@@ -17,7 +17,7 @@ pub(super) fn allocator(snapshot: &Snapshot, device: DeviceId) -> Option<&'stati
     // torch_npu writes neither settings nor times, but pools, which CUDA's events have had since long after settings.
     let events = snapshot.events(device);
     let has_pools = || events.iter().any(|event| event.pool != PoolId::UNKNOWN);
-    let is_npu = events.actions().contains(&Action::WorkspaceSnapshot)
+    let is_npu = events.actions().any(|action| action == Action::WorkspaceSnapshot)
         || !settings.is_present() && events.time_us(0).is_none() && has_pools();
     is_npu.then_some("the memory of an NPU is")
 }

@@ -423,7 +423,7 @@ fn is_graph(pool: Pool) -> bool {
 }
 
 fn is_taking(events: &EventTable, row: u32) -> bool {
-    matches!(events.actions().get(row as usize), Some(Traced::SegmentAlloc | Traced::SegmentMap))
+    matches!(events.action(row as usize), Some(Traced::SegmentAlloc | Traced::SegmentMap))
 }
 
 /// Frees between whose two halves another request was made.
@@ -441,7 +441,7 @@ fn delayed(steps: &[Step]) -> usize {
 impl Facts {
     fn notice(&mut self, events: &EventTable, settings: &Settings) {
         self.events = events.len();
-        let count = |action| events.actions().iter().filter(|&&other| other == action).count();
+        let count = |action| events.actions().filter(|&other| other == action).count();
         let (requested, completed) = (count(Traced::FreeRequested), count(Traced::FreeCompleted));
         self.frees_skipped = (requested == 0) != (completed == 0);
         let (whole, mapped) = (count(Traced::SegmentAlloc), count(Traced::SegmentMap));

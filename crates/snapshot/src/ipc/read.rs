@@ -2,6 +2,8 @@
 
 use std::io::BufRead;
 
+use vramscope_mapped::Pod;
+
 use super::IpcError;
 use super::tables::Incoming;
 use crate::model::{
@@ -107,7 +109,7 @@ fn stacks(
     }
     stacks.ends = table("stacks")?.u64("end")?.into_iter().map(|end| end as usize).collect();
     stacks.lists =
-        Limit::new("frames", stacks.frames.len()).ids(table("stack_frames")?.u32("frame")?, FrameId)?;
+        Limit::new("frames", stacks.frames.len()).ids(table("stack_frames")?.u32("frame")?, FrameId)?.into();
     let in_order = stacks.ends.is_sorted() && stacks.ends.last() == Some(&stacks.lists.len());
     if stacks.ends.len() < 2 || !in_order || stacks.ends[1] != 0 {
         return Err(IpcError::Dangling("stacks"));
@@ -236,7 +238,7 @@ fn trace(
         return Err(IpcError::Dangling("actions"));
     }
     // These columns are left out where every row has the default.
-    fn sparse<T: Copy + Default + PartialEq>(
+    fn sparse<T: Pod + Default + PartialEq>(
         table: &mut Incoming,
         name: &str,
         limit: Limit,
@@ -248,11 +250,11 @@ fn trace(
         }
     }
     let events = EventTable {
-        action: actions.into_iter().map(|action| Action::ALL[usize::from(action)]).collect(),
-        addr: table.u64("addr")?,
-        size: table.u64("size")?,
-        time_us: table.i64("time_us")?,
-        stack: stacks.ids(table.u32("stack")?, StackId)?,
+        action: actions.into(),
+        addr: table.u64("addr")?.into(),
+        size: table.u64("size")?.into(),
+        time_us: table.i64("time_us")?.into(),
+        stack: stacks.ids(table.u32("stack")?, StackId)?.into(),
         stream: sparse(&mut table, "stream", streams, StreamId)?,
         pool: sparse(&mut table, "pool", pools, PoolId)?,
         meta: sparse(&mut table, "meta", metas, MetaId)?,
@@ -260,9 +262,9 @@ fn trace(
         reordered: table.metadata("reordered") == "true",
     };
     let totals = Totals {
-        allocated: table.u64("allocated").unwrap_or_default(),
-        active: table.u64("active").unwrap_or_default(),
-        reserved: table.u64("reserved").unwrap_or_default(),
+        allocated: table.u64("allocated").unwrap_or_default().into(),
+        active: table.u64("active").unwrap_or_default().into(),
+        reserved: table.u64("reserved").unwrap_or_default().into(),
         resolution: table.metadata("resolution").parse().unwrap_or_default(),
     };
     Ok(Trace { device: DeviceId(device), events, totals })

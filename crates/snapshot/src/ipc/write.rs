@@ -101,7 +101,7 @@ fn events(trace: &Trace, out: &mut impl Write) -> Result<(), ArrowError> {
     let mut table = Outgoing::new("events", events.len())
         .with("device", trace.device.0.to_string())
         .with("reordered", events.reordered.to_string())
-        .u8("action", |row| events.action[row] as u8)
+        .u8("action", |row| events.action[row])
         .u64("addr", |row| events.addr[row])
         .u64("size", |row| events.size[row])
         .i64("time_us", |row| events.time_us[row])

@@ -1,9 +1,10 @@
 //! Marks that the program made with `record_function`.
 
 use super::{DeviceId, StrId};
+use serde::{Deserialize, Serialize};
 
 /// Which end of a span a mark is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stage {
     /// The span begins.
     #[default]
@@ -13,7 +14,7 @@ pub enum Stage {
 }
 
 /// One mark. Threads interleave and carry no id, so spans are made by pairing names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotation {
     /// Name of the span.
     pub name: StrId,

@@ -3,16 +3,24 @@
 //! Most snapshots use one stream, one pool and no metadata. Such a column stores rows only up to the
 //! last one that differs from the default; a row past the stored ones reads as the default.
 
-/// A column whose trailing default values are not stored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Column<T>(Vec<T>);
+use vramscope_mapped::{Buffer, Pod};
 
-impl<T> Column<T> {
-    /// A column in which every row holds the default.
-    pub(crate) const EMPTY: Self = Self(Vec::new());
+/// A column whose trailing default values are not stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column<T: Pod>(Buffer<T>);
+
+impl<T: Pod> Default for Column<T> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
 }
 
-impl<T: Copy + Default + PartialEq> Column<T> {
+impl<T: Pod> Column<T> {
+    /// A column in which every row holds the default.
+    pub(crate) const EMPTY: Self = Self(Buffer::new());
+}
+
+impl<T: Pod + Default + PartialEq> Column<T> {
     /// The value of a row.
     #[inline]
     pub fn get(&self, row: usize) -> T {
@@ -25,7 +33,7 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         if row < self.0.len() {
             self.0[row] = value;
         } else if value != T::default() {
-            self.0.resize(row, T::default());
+            self.0.to_mut().resize(row, T::default());
             self.0.push(value);
         }
     }
@@ -45,19 +53,24 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         while rows.last().is_some_and(|last| *last == T::default()) {
             rows.pop();
         }
+        Self(rows.into())
+    }
+
+    /// The same for rows of which the last one is not the default, as [`Column::stored`] has them.
+    pub fn from_buffer(rows: Buffer<T>) -> Self {
         Self(rows)
     }
 
     /// Takes off the rows from `at` on.
     pub(crate) fn split_off(&mut self, at: usize) -> Self {
-        let tail = if at < self.0.len() { self.0.split_off(at) } else { Vec::new() };
-        let head = std::mem::take(&mut self.0);
+        let tail = if at < self.0.len() { self.0.to_mut().split_off(at) } else { Vec::new() };
+        let head = std::mem::take(self.0.to_mut());
         *self = Self::from_stored(head);
         Self::from_stored(tail)
     }
 
     pub(crate) fn shrink_to_fit(&mut self) {
-        self.0.shrink_to_fit();
+        self.0.to_mut().shrink_to_fit();
     }
 }
 

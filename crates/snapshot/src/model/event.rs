@@ -5,6 +5,8 @@
 //! is used and no metadata is set; the other columns exist only from their first unusual value on.
 
 use hashbrown::HashSet;
+use serde::{Deserialize, Serialize};
+use vramscope_mapped::Buffer;
 
 use super::{Column, DeviceId, MetaId, PoolId, StackId, StrId, StreamId, Totals};
 
@@ -63,6 +65,12 @@ impl Action {
         Self::Unknown,
     ];
 
+    /// The action of a number; [`Action::Unknown`] of one that is not among them.
+    #[inline]
+    pub fn numbered(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or_default()
+    }
+
     /// The word PyTorch writes.
     pub const fn name(self) -> &'static str {
         match self {
@@ -85,7 +93,7 @@ impl Action {
 }
 
 /// The strings that an event may carry beside its numbers. Most events share one row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Meta {
     /// The compiled region, e.g. `Torch-Compiled Region: 0/0`. Empty for PyTorch's `N/A`.
     pub compile_context: StrId,
@@ -123,32 +131,42 @@ pub struct Event {
 }
 
 /// The events of one device in trace order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventTable {
-    pub(crate) action: Vec<Action>,
-    pub(crate) addr: Vec<u64>,
-    pub(crate) size: Vec<u64>,
-    pub(crate) time_us: Vec<i64>,
-    pub(crate) stack: Vec<StackId>,
+    /// The number of each action.
+    #[serde(skip)]
+    pub(crate) action: Buffer<u8>,
+    #[serde(skip)]
+    pub(crate) addr: Buffer<u64>,
+    #[serde(skip)]
+    pub(crate) size: Buffer<u64>,
+    #[serde(skip)]
+    pub(crate) time_us: Buffer<i64>,
+    #[serde(skip)]
+    pub(crate) stack: Buffer<StackId>,
+    #[serde(skip)]
     pub(crate) stream: Column<StreamId>,
+    #[serde(skip)]
     pub(crate) pool: Column<PoolId>,
+    #[serde(skip)]
     pub(crate) meta: Column<MetaId>,
-    pub(crate) nanos: Vec<u16>,
+    #[serde(skip)]
+    pub(crate) nanos: Buffer<u16>,
     pub(crate) reordered: bool,
 }
 
 impl EventTable {
     /// A table without events.
     pub(crate) const EMPTY: Self = Self {
-        action: Vec::new(),
-        addr: Vec::new(),
-        size: Vec::new(),
-        time_us: Vec::new(),
-        stack: Vec::new(),
+        action: Buffer::new(),
+        addr: Buffer::new(),
+        size: Buffer::new(),
+        time_us: Buffer::new(),
+        stack: Buffer::new(),
         stream: Column::EMPTY,
         pool: Column::EMPTY,
         meta: Column::EMPTY,
-        nanos: Vec::new(),
+        nanos: Buffer::new(),
         reordered: false,
     };
 
@@ -168,7 +186,7 @@ impl EventTable {
     /// One event; a default one past the end.
     #[inline]
     pub fn get(&self, row: usize) -> Event {
-        let Some(&action) = self.action.get(row) else {
+        let Some(action) = self.action(row) else {
             return Event { time_us: Self::NO_TIME, ..Event::default() };
         };
         Event {
@@ -188,9 +206,15 @@ impl EventTable {
         (0..self.len()).map(|row| self.get(row))
     }
 
+    /// The action of one event.
+    #[inline]
+    pub fn action(&self, row: usize) -> Option<Action> {
+        self.action.get(row).map(|&number| Action::numbered(number))
+    }
+
     /// The action of every event.
-    pub fn actions(&self) -> &[Action] {
-        &self.action
+    pub fn actions(&self) -> impl ExactSizeIterator<Item = Action> + DoubleEndedIterator + Clone + '_ {
+        self.action.iter().map(|&number| Action::numbered(number))
     }
 
     /// The address of every event.
@@ -234,18 +258,18 @@ impl EventTable {
 
     /// Reserves room for `more` events, if there is any.
     pub(crate) fn reserve(&mut self, more: usize) {
-        let _ = self.action.try_reserve_exact(more);
-        let _ = self.addr.try_reserve_exact(more);
-        let _ = self.size.try_reserve_exact(more);
-        let _ = self.time_us.try_reserve_exact(more);
-        let _ = self.stack.try_reserve_exact(more);
+        let _ = self.action.to_mut().try_reserve_exact(more);
+        let _ = self.addr.to_mut().try_reserve_exact(more);
+        let _ = self.size.to_mut().try_reserve_exact(more);
+        let _ = self.time_us.to_mut().try_reserve_exact(more);
+        let _ = self.stack.to_mut().try_reserve_exact(more);
     }
 
     /// Adds an event at the end.
     #[inline]
     pub fn push(&mut self, event: &Event) {
         let row = self.action.len();
-        self.action.push(event.action);
+        self.action.push(event.action as u8);
         self.addr.push(event.addr);
         self.size.push(event.size);
         self.time_us.push(event.time_us);
@@ -282,7 +306,7 @@ impl EventTable {
         let mut odd = 0;
         for &row in order {
             let addr = self.addr[row as usize];
-            let fits = match self.action[row as usize] {
+            let fits = match Action::numbered(self.action[row as usize]) {
                 Action::Alloc => open.insert(addr),
                 Action::FreeRequested => open.contains(&addr),
                 Action::FreeCompleted => open.remove(&addr),
@@ -323,20 +347,20 @@ impl EventTable {
     }
 
     pub(crate) fn shrink_to_fit(&mut self) {
-        self.action.shrink_to_fit();
-        self.addr.shrink_to_fit();
-        self.size.shrink_to_fit();
-        self.time_us.shrink_to_fit();
-        self.stack.shrink_to_fit();
+        self.action.to_mut().shrink_to_fit();
+        self.addr.to_mut().shrink_to_fit();
+        self.size.to_mut().shrink_to_fit();
+        self.time_us.to_mut().shrink_to_fit();
+        self.stack.to_mut().shrink_to_fit();
         self.stream.shrink_to_fit();
         self.pool.shrink_to_fit();
         self.meta.shrink_to_fit();
-        self.nanos.shrink_to_fit();
+        self.nanos.to_mut().shrink_to_fit();
     }
 }
 
 /// The trace of one device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
     /// Which device.
     pub device: DeviceId,

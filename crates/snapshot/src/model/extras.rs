@@ -1,9 +1,10 @@
 //! What other recorders add to a snapshot, and what this version does not understand.
 
 use super::DeviceId;
+use serde::{Deserialize, Serialize};
 
 /// Keys of a snapshot that are not PyTorch's own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extras {
     /// Source files of the program, by name: `source_code` of torch-snapkit.
     pub sources: Vec<Source>,
@@ -14,7 +15,7 @@ pub struct Extras {
 }
 
 /// A source file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// As frames name it.
     pub file: String,
@@ -26,7 +27,7 @@ pub struct Source {
 }
 
 /// The shape that an operator gave its result.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedShape {
     /// Which device.
     pub device: DeviceId,

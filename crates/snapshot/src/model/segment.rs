@@ -1,11 +1,12 @@
 //! The allocator's state when the snapshot was taken: segments, and the blocks that fill them.
 
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 use super::{DeviceId, PoolId, StackId, StreamId};
 
 /// The pool of sizes that a segment serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SegmentKind {
     /// Requests up to 1 MiB.
     Small,
@@ -15,7 +16,7 @@ pub enum SegmentKind {
 }
 
 /// A contiguous range held from the driver.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Which device.
     pub device: DeviceId,
@@ -44,7 +45,7 @@ pub struct Segment {
 }
 
 /// What a block is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum BlockState {
     /// Free.
@@ -72,7 +73,7 @@ pub struct Block {
 }
 
 /// The blocks of all segments, those of one segment together and by address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockTable {
     pub(crate) addr: Vec<u64>,
     pub(crate) size: Vec<u64>,

@@ -1,7 +1,8 @@
 //! The allocator's settings at the time of the snapshot.
 
+use serde::{Deserialize, Serialize};
 /// `allocator_settings`: those that change how sizes are computed by type, and all of them as text.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Largest block that may be split; `None` for no limit.
     pub max_split_size: Option<u64>,

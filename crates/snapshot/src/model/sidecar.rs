@@ -112,7 +112,7 @@ pub struct Pinned {
 }
 
 /// What a tensor is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum TensorRole {
     /// A parameter of a module.
@@ -141,7 +141,7 @@ impl TensorRole {
 }
 
 /// The memory of a tensor that a model or an optimizer had when the snapshot was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Storage {
     /// Which device.
     pub device: DeviceId,

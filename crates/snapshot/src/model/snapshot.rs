@@ -5,12 +5,13 @@ use super::{
     Outside, Pinned, PoolId, Segment, Settings, Sidecar, StackId, StackTable, StrId, StreamId, StringTable,
     Totals, Trace,
 };
+use serde::{Deserialize, Serialize};
 
 /// A pool's two numbers. `(0, 0)` is the default pool, `(0, n)` a `MemPool`, `(n, 0)` a CUDA graph's.
 pub type Pool = (i64, i64);
 
 /// Where and why reading stopped before the end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Damage {
     /// Byte offset into the unpacked file.
     pub offset: u64,
@@ -20,13 +21,15 @@ pub struct Damage {
 
 /// A memory snapshot as read: the history and the final state of every device, with the tables that
 /// they refer to.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The input format in words, outermost packing first, e.g. `gzip, pickle 4`.
     pub format: String,
     /// All text.
+    #[serde(skip)]
     pub strings: StringTable,
     /// All stacks.
+    #[serde(skip)]
     pub stacks: StackTable,
     /// Raw stream handles.
     pub streams: Vec<u64>,

@@ -6,10 +6,14 @@
 
 use std::sync::OnceLock;
 
+use bytemuck::{Pod, Zeroable};
+use vramscope_mapped::Buffer;
+
 use super::{FrameId, StackId, StrId};
 
 /// One line of a call stack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
 pub struct Frame {
     /// Function name, or a demangled C++ signature.
     pub name: StrId,
@@ -22,7 +26,8 @@ pub struct Frame {
 }
 
 /// What `augment_with_fx_traces=True` adds to a frame of generated code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
 pub struct Fx {
     /// Kind of graph node.
     pub op: StrId,
@@ -37,29 +42,29 @@ pub struct Fx {
 /// Distinct frames and distinct stacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackTable {
-    pub(crate) frames: Vec<Frame>,
-    pub(crate) fx: Vec<Fx>,
-    pub(crate) ends: Vec<usize>,
-    pub(crate) lists: Vec<FrameId>,
+    pub(crate) frames: Buffer<Frame>,
+    pub(crate) fx: Buffer<Fx>,
+    pub(crate) ends: Buffer<usize>,
+    pub(crate) lists: Buffer<FrameId>,
     /// Frames and stacks of [`Additions`](super::Additions), with ids after these.
-    pub(super) added: OnceLock<Box<Self>>,
+    pub(crate) added: OnceLock<Box<Self>>,
 }
 
 impl Default for StackTable {
     /// The two stacks that are always there: absent, and empty.
     fn default() -> Self {
-        Self { ends: vec![0, 0], ..Self::none() }
+        Self { ends: vec![0, 0].into(), ..Self::none() }
     }
 }
 
 impl StackTable {
     /// Not even the two that are always there.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self {
-            frames: Vec::new(),
-            fx: Vec::new(),
-            ends: Vec::new(),
-            lists: Vec::new(),
+            frames: Buffer::new(),
+            fx: Buffer::new(),
+            ends: Buffer::new(),
+            lists: Buffer::new(),
             added: OnceLock::new(),
         }
     }
@@ -72,7 +77,7 @@ impl StackTable {
             return self.get_added(row);
         }
         let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(usize::MAX) };
-        self.ends.get(row).and_then(|&end| self.lists.get(start..end)).unwrap_or_default()
+        self.ends.get(row).and_then(|&end| self.lists.slice(start..end)).unwrap_or_default()
     }
 
     #[cold]
@@ -135,7 +140,7 @@ impl StackTable {
     /// Adds a stack without looking whether it is there already.
     pub(crate) fn push_stack(&mut self, frames: &[FrameId]) -> StackId {
         let id = StackId::from_index(self.ends.len());
-        self.lists.extend_from_slice(frames);
+        self.lists.to_mut().extend_from_slice(frames);
         self.ends.push(self.lists.len());
         id
     }

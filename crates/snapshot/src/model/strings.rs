@@ -6,27 +6,29 @@
 
 use std::sync::OnceLock;
 
+use vramscope_mapped::Buffer;
+
 use super::StrId;
 
 /// Distinct strings, numbered in order of first appearance. [`StrId::EMPTY`] is always there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StringTable {
-    text: String,
-    ends: Vec<usize>,
+    pub(crate) text: Buffer<u8>,
+    pub(crate) ends: Buffer<usize>,
     /// Texts of [`Additions`](super::Additions), with ids after these.
-    pub(super) added: OnceLock<Box<Self>>,
+    pub(crate) added: OnceLock<Box<Self>>,
 }
 
 impl Default for StringTable {
     fn default() -> Self {
-        Self { ends: vec![0], ..Self::none() }
+        Self { ends: vec![0].into(), ..Self::none() }
     }
 }
 
 impl StringTable {
     /// Not even the empty text.
-    pub(super) fn none() -> Self {
-        Self { text: String::new(), ends: Vec::new(), added: OnceLock::new() }
+    pub(crate) fn none() -> Self {
+        Self { text: Buffer::new(), ends: Buffer::new(), added: OnceLock::new() }
     }
 
     /// The text of `id`; empty for an id from elsewhere.
@@ -37,7 +39,8 @@ impl StringTable {
             return self.get_added(row);
         }
         let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(usize::MAX) };
-        self.ends.get(row).and_then(|&end| self.text.get(start..end)).unwrap_or_default()
+        let text = self.ends.get(row).and_then(|&end| self.text.slice(start..end)).unwrap_or_default();
+        str::from_utf8(text).unwrap_or_default()
     }
 
     #[cold]
@@ -63,7 +66,7 @@ impl StringTable {
     /// Adds a string without looking whether it is there already.
     pub fn push(&mut self, text: &str) -> StrId {
         let id = StrId::from_index(self.ends.len());
-        self.text.push_str(text);
+        self.text.to_mut().extend_from_slice(text.as_bytes());
         self.ends.push(self.text.len());
         id
     }

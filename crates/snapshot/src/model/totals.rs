@@ -5,14 +5,20 @@
 //! by event, and they are the truth about the level; what the events do not explain of them is memory
 //! that the source does not name.
 
+use serde::{Deserialize, Serialize};
+use vramscope_mapped::Buffer;
+
 use super::{DeviceId, StrId};
 
 /// The allocator's totals after events, as the source states them. Empty for snapshots.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    pub(crate) allocated: Vec<u64>,
-    pub(crate) active: Vec<u64>,
-    pub(crate) reserved: Vec<u64>,
+    #[serde(skip)]
+    pub(crate) allocated: Buffer<u64>,
+    #[serde(skip)]
+    pub(crate) active: Buffer<u64>,
+    #[serde(skip)]
+    pub(crate) reserved: Buffer<u64>,
     pub(crate) resolution: u64,
 }
 
@@ -32,7 +38,7 @@ const NOT_STATED: u64 = u64::MAX;
 impl Totals {
     /// Totals of no event.
     pub(crate) const EMPTY: Self =
-        Self { allocated: Vec::new(), active: Vec::new(), reserved: Vec::new(), resolution: 0 };
+        Self { allocated: Buffer::new(), active: Buffer::new(), reserved: Buffer::new(), resolution: 0 };
 
     /// Whether the source states none at all.
     pub fn is_empty(&self) -> bool {
@@ -56,7 +62,7 @@ impl Totals {
 
     /// What is stated after an event.
     pub fn get(&self, row: usize) -> Total {
-        let at = |column: &[u64]| column.get(row).copied().filter(|&bytes| bytes != NOT_STATED);
+        let at = |column: &Buffer<u64>| column.get(row).copied().filter(|&bytes| bytes != NOT_STATED);
         Total { allocated: at(&self.allocated), active: at(&self.active), reserved: at(&self.reserved) }
     }
 
@@ -73,23 +79,23 @@ impl Totals {
     pub(crate) fn forget_absent(&mut self) {
         for column in [&mut self.active, &mut self.reserved] {
             if column.iter().all(|&bytes| bytes == NOT_STATED) {
-                column.clear();
+                column.to_mut().clear();
             }
-            column.shrink_to_fit();
+            column.to_mut().shrink_to_fit();
         }
         if [&self.allocated, &self.active, &self.reserved]
             .iter()
             .all(|column| column.iter().all(|&bytes| bytes == NOT_STATED))
         {
-            self.allocated.clear();
+            self.allocated.to_mut().clear();
         }
-        self.allocated.shrink_to_fit();
+        self.allocated.to_mut().shrink_to_fit();
     }
 }
 
 /// What a source can tell at all. Snapshots tell everything; views say of the rest that it is not in
 /// the file, instead of drawing zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Has {
     /// Where blocks and segments lie: the map of memory, holes, pools. Without it addresses are numbers
     /// that only tell blocks apart.
@@ -107,7 +113,7 @@ impl Default for Has {
 }
 
 /// Memory of the device that the framework's allocator does not manage: a library's, the driver's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {
     /// Which device.
     pub device: DeviceId,

@@ -66,7 +66,7 @@ impl DriverCalls {
         let mut calls = Self::default();
         let mut by_stack: hashbrown::HashMap<StackId, u64> = hashbrown::HashMap::new();
         let mut release: Option<Release> = None;
-        for (row, action) in events.actions().iter().enumerate() {
+        for (row, action) in events.actions().enumerate() {
             let now = Moment(row as u32 + 1);
             let size = events.sizes()[row];
             match action {
