@@ -23,6 +23,7 @@ const WHOLE: &[&str] = &[
     "man",
     "mcp",
     "skill",
+    "cache",
 ];
 
 /// What the answer to a command line may cost; nothing if it is not limited.

@@ -13,7 +13,13 @@ use crate::args::EventsArgs;
 use crate::subject::{Subject, open_path};
 use crate::text;
 
-pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+/// No event has fewer tokens as text.
+const LEAST_TOKENS: u64 = 8;
+
+/// Prints events. `budget` is what the answer may cost in tokens: what cannot fit is not even put into words.
+pub(crate) fn run(args: &EventsArgs, budget: Option<u64>, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let most = budget.map(|tokens| usize::try_from(tokens / LEAST_TOKENS).unwrap_or(usize::MAX).max(1));
+    let most = most.filter(|_| !args.source.output.json);
     let known: Vec<_> = Action::ALL.iter().map(|action| action.name()).collect();
     for action in &args.action {
         if !known.contains(&action.as_str()) {
@@ -26,7 +32,7 @@ pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         if is_several && !args.source.output.json {
             writeln!(out, "{}", subject.device())?;
         }
-        let shown = write(args, subject, out)?;
+        let shown = write(args, most, subject, out)?;
         if shown == 0 && !args.source.output.json {
             text::complain(&format!("{}: no event matches", subject.device()));
         }
@@ -35,9 +41,15 @@ pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> anyhow::Result<Exit
 }
 
 /// Writes the events of a device that match, and says how many they are.
-fn write(args: &EventsArgs, subject: &Subject, out: &mut dyn Write) -> anyhow::Result<usize> {
+fn write(
+    args: &EventsArgs,
+    most: Option<usize>,
+    subject: &Subject,
+    out: &mut dyn Write,
+) -> anyhow::Result<usize> {
     let events = subject.snapshot().events(subject.replay().device());
     let (from, to) = subject.range();
+    let is_all = args.action.is_empty() && !subject.leaves_out_allocations();
     let rows = (from.0 as usize..to.0 as usize).filter(|&row| {
         let event = events.get(row);
         (args.action.is_empty() || args.action.iter().any(|action| action == event.action.name()))
@@ -48,6 +60,15 @@ fn write(args: &EventsArgs, subject: &Subject, out: &mut dyn Write) -> anyhow::R
     let columns = if std::io::stdout().is_terminal() { text::columns() } else { usize::MAX };
     let mut shown = 0;
     for row in rows.skip(args.skip).take(args.limit.unwrap_or(usize::MAX)) {
+        if most == Some(shown) {
+            let rest = if is_all { text::count((to.0 as usize - row) as u64) } else { "some".to_owned() };
+            writeln!(
+                out,
+                "\n… {rest} more events: --skip {} to go on, --limit N for a number of them",
+                args.skip + shown
+            )?;
+            break;
+        }
         shown += 1;
         let event = events.get(row);
         if args.source.output.json {

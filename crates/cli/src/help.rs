@@ -36,7 +36,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Simulate", &["whatif", "tune", "minimum"]),
     ("Share", &["report", "serve", "export"]),
     ("Agents", &["guide", "mcp", "skill"]),
-    ("More", &["demo", "help", "completions", "man"]),
+    ("More", &["demo", "cache", "help", "completions", "man"]),
 ];
 
 /// What most people need: `vramscope -h` lists these.

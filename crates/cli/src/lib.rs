@@ -5,6 +5,7 @@ mod asked;
 mod at;
 mod batch;
 mod budget;
+mod cache;
 mod capabilities;
 mod categories;
 mod churn;
@@ -17,6 +18,7 @@ mod finding;
 mod flame;
 mod fragmentation;
 mod guide;
+mod held;
 mod help;
 mod insights;
 mod lives;
@@ -31,6 +33,7 @@ mod phases;
 mod pools;
 mod progress;
 mod ranks;
+mod recall;
 mod record;
 mod report;
 mod segments;
@@ -59,7 +62,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use vramscope_files::WriteError;
+use vramscope_files::{Question, WriteError};
 
 use args::{Args, Command, FlameFormat};
 use budget::{Budget, Limited};
@@ -73,7 +76,10 @@ pub fn main() -> ExitCode {
     // Not locked: the terminal UI gives the terminal back from another thread.
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout());
     let budget = asked::budget(&args, &matches, &line, io::stdout().is_terminal());
-    let result = run_within(&args, budget, &mut out).and_then(|code| Ok(out.flush().map(|()| code)?));
+    let question = recall::question(&matches, &line);
+    let answer = |out: &mut dyn Write| run_within(&args, budget.clone(), question.as_ref(), out);
+    let result = if held::can_be(&matches) { held::answer(&mut out, answer) } else { answer(&mut out) };
+    let result = result.and_then(|code| Ok(out.flush().map(|()| code)?));
     match result {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -102,9 +108,10 @@ where
             | Command::Serve(_)
             | Command::Run(_)
             | Command::Mcp(_)
-            | Command::Skill(_),
+            | Command::Skill(_)
+            | Command::Cache(_),
         ) => Err("not here".into()),
-        Some(_) => run_within(&args, budget, out).map(|_| ()).map_err(|error| format!("{error:#}")),
+        Some(_) => run_within(&args, budget, None, out).map(|_| ()).map_err(|error| format!("{error:#}")),
     }
 }
 
@@ -114,15 +121,23 @@ pub fn hear(bytes: &[u8]) -> usize {
 }
 
 /// The same within a budget, if there is one.
-fn run_within(args: &Args, budget: Option<Budget>, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let Some(budget) = budget else { return run(args, out) };
+fn run_within(
+    args: &Args,
+    budget: Option<Budget>,
+    question: Option<&Question>,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let tokens = budget.as_ref().map(|budget| budget.tokens);
+    let run = |out: &mut dyn Write| run(args, tokens, out);
+    let Some(budget) = budget else { return recall::answer(question, out, run) };
     let mut limited = Limited::new(out, budget);
-    let result = run(args, &mut limited);
+    let result = recall::answer(question, &mut limited, run);
     limited.finish()?;
     result
 }
 
-fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+/// `budget` is what the answer may cost in tokens, if that is limited.
+fn run(args: &Args, budget: Option<u64>, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let Some(command) = &args.command else { return tui::open(args, out) };
     match command {
         Command::Tui(tui) => tui::run(tui, args.color),
@@ -158,9 +173,10 @@ fn run(args: &Args, mut out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Oom(args) => oom::run(args, out),
         Command::Churn(args) => churn::run(args, out),
         Command::Show(args) => show::run(args, out),
-        Command::Events(events) => events::run(events, out),
+        Command::Events(events) => events::run(events, budget, out),
         Command::Whatif(args) => whatif::run(args, out),
         Command::Tune(args) => tune::run(args, out),
+        Command::Cache(args) => cache::run(args, out),
         Command::Demo(demo) => demo::run(demo, out),
         Command::Help(args) => help::run(args, out).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => {

@@ -54,6 +54,11 @@ pub(crate) fn units() -> Units {
     CHOSEN.get().map_or(Units::Binary, |(units, _)| *units)
 }
 
+/// Whether there are colors.
+pub(crate) fn is_colored() -> bool {
+    CHOSEN.get().is_some_and(|(_, is_colored)| *is_colored)
+}
+
 /// What a text is, for its color. Color is never the only sign.
 #[derive(Clone, Copy)]
 pub(crate) enum Role {
@@ -80,7 +85,7 @@ pub(crate) fn heat(share: f64) -> Role {
 
 /// The text in the color of its role, if there are colors.
 pub(crate) fn paint(role: Role, text: &str) -> String {
-    if text.is_empty() || !CHOSEN.get().is_some_and(|(_, is_colored)| *is_colored) {
+    if text.is_empty() || !is_colored() {
         return text.to_owned();
     }
     let code = match role {

@@ -137,7 +137,7 @@ pub(crate) fn open_path(
             names.concat()
         );
     };
-    let cache = cache.cache();
+    let cache = cache.of_answer();
     let bar = Bar::new(&inputs);
     let opened = open(input, cache.as_ref(), &bar)?;
     drop(bar);

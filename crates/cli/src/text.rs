@@ -77,6 +77,7 @@ pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<String> {
 /// Says something on standard error. Names and reasons may come from a file, so what a terminal would act
 /// on is taken out.
 pub(crate) fn complain(message: &str) {
+    crate::recall::note(message);
     let lines: Vec<_> = message.lines().map(printable).collect();
     eprintln!("vramscope: {}", lines.join("\n"));
 }

@@ -260,4 +260,9 @@ impl CacheArgs {
     pub(crate) fn cache(&self) -> Option<Cache> {
         if self.no_cache { None } else { Cache::of_user() }
     }
+
+    /// The same for an answer that is held back until it is complete.
+    pub(crate) fn of_answer(&self) -> Option<Cache> {
+        self.cache().map(|cache| if crate::held::is_held() { cache.mapped() } else { cache })
+    }
 }

@@ -93,6 +93,7 @@ pub(crate) enum Command {
     Mcp(crate::mcp::McpArgs),
     Skill(crate::skill::SkillArgs),
     Demo(Box<DemoArgs>),
+    Cache(crate::cache::CacheVerbArgs),
     Help(crate::help::HelpArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

@@ -1,0 +1,147 @@
+//! A second command gives the same answer as the first, whatever happens to the cache.
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use vramscope_testkit::verbs::PLAIN;
+use vramscope_testkit::{Dialect, Options, Program, write};
+
+/// A folder with a file that is large enough to be cached, and a cache.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new(events: u64) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let program = Program::new(Options { events, ..Options::default() });
+        write::write(&program, Dialect::Protocol(4), File::create(place.file()).unwrap()).unwrap();
+        place
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("snapshot.pickle")
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vramscope"));
+        command
+            .args(args)
+            .env("XDG_CACHE_HOME", self.0.path())
+            .current_dir(self.0.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn ask(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn answer(&self, args: &[&str]) -> String {
+        let output = self.ask(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn kept(&self, ending: &str) -> Vec<PathBuf> {
+        let listed = fs::read_dir(self.0.path().join("vramscope")).into_iter().flatten();
+        let paths = listed.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|found| found == ending)).collect()
+    }
+}
+
+#[test]
+fn every_verb_says_the_same_from_the_cache() {
+    let place = Place::new(20_000);
+    assert!(place.file().metadata().unwrap().len() > 2 << 20);
+    for verb in PLAIN {
+        let line = [*verb, "snapshot.pickle"];
+        let fresh = place.ask(&[verb, "snapshot.pickle", "--no-cache"]);
+        for time in 0..3 {
+            let output = place.ask(&line);
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(" --no-cache", "");
+            assert_eq!(text(&output.stdout), text(&fresh.stdout), "{verb}, time {time}");
+            assert_eq!(text(&output.stderr), text(&fresh.stderr), "{verb}, time {time}");
+            assert_eq!(output.status.code(), fresh.status.code(), "{verb}, time {time}");
+        }
+    }
+    assert_eq!(place.kept("columns").len(), 1);
+}
+
+#[test]
+fn a_damaged_entry_changes_no_answer() {
+    let place = Place::new(20_000);
+    let questions: [&[&str]; 4] = [
+        &["at", "snapshot.pickle", "--json"],
+        &["top", "snapshot.pickle"],
+        &["events", "snapshot.pickle", "--json"],
+        &["insights", "snapshot.pickle"],
+    ];
+    let right = questions.map(|question| place.answer(question));
+    let [entry] = place.kept("columns").try_into().unwrap();
+    let whole = fs::read(&entry).unwrap();
+    // Half a chunk of every three, so that every column is hit in some round.
+    for first in [1, 2, 3] {
+        for (question, right) in questions.iter().zip(&right) {
+            place.kept("answer").iter().for_each(|answer| fs::remove_file(answer).unwrap());
+            let mut damaged = whole.clone();
+            for chunk in damaged.chunks_mut(1 << 16).skip(first).step_by(3) {
+                let half = chunk.len() / 2;
+                chunk[..half].fill(0xa5);
+            }
+            fs::write(&entry, damaged).unwrap();
+            assert_eq!(&place.answer(question), right, "{question:?}");
+        }
+    }
+}
+
+/// The program has printed the beginning of its answer when the entry that it reads from is cut.
+#[test]
+fn an_entry_that_is_cut_while_an_answer_is_printed() {
+    let place = Place::new(100_000);
+    let line = ["events", "snapshot.pickle", "--json"];
+    place.answer(&["tree", "snapshot.pickle"]);
+    let [entry] = place.kept("columns").try_into().unwrap();
+    let mut child = place.command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    // Something is printed: the program waits until the rest is read.
+    let mut printed = vec![0; 1];
+    out.read_exact(&mut printed).unwrap();
+    File::options().write(true).open(&entry).unwrap().set_len(1 << 16).unwrap();
+    out.read_to_end(&mut printed).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("the cache was damaged"), "{said}");
+    // What was printed is right, and the next command reads the file.
+    let whole = place.answer(&line);
+    let printed = String::from_utf8(printed).unwrap();
+    let complete = printed.rfind('\n').unwrap();
+    assert!(complete > 1 << 20 && whole.starts_with(&printed[..complete]));
+}
+
+#[test]
+fn the_cache_can_be_looked_at_and_cleared() {
+    let place = Place::new(20_000);
+    let folder = place.0.path().join("vramscope");
+    assert_eq!(place.answer(&["cache", "where"]).trim_end(), folder.to_str().unwrap());
+    assert_eq!(place.answer(&["cache", "limit"]), "10.0 GiB\n");
+    place.answer(&["cache", "fill", "snapshot.pickle"]);
+    let list: serde_json::Value = serde_json::from_str(&place.answer(&["cache", "list", "--json"])).unwrap();
+    assert_eq!(list["schema"], "vramscope/cache/1");
+    let path = |name: &str| place.0.path().canonicalize().unwrap().join(name);
+    assert_eq!(list["entries"][0]["path"].as_str().map(Path::new), Some(path("snapshot.pickle").as_path()));
+    assert!(place.answer(&["cache", "list"]).contains("snapshot.pickle"));
+    assert_eq!(place.answer(&["cache", "limit", "1KiB"]), "1.00 KiB\n");
+    assert_eq!(place.answer(&["cache", "limit"]), "1.00 KiB\n");
+    assert!(place.kept("columns").is_empty(), "what exceeds the limit is gone");
+    place.answer(&["cache", "limit", "1GiB"]);
+    place.answer(&["tree", "snapshot.pickle"]);
+    assert_eq!(place.kept("columns").len(), 1);
+    assert!(place.answer(&["cache", "clear"]).ends_with("removed\n"));
+    assert!(place.kept("columns").is_empty());
+    let missing = place.ask(&["cache", "fill", "missing.pickle"]);
+    assert_eq!(missing.status.code(), Some(2));
+}
