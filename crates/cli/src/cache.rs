@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::SystemTime;
 
@@ -45,8 +45,12 @@ enum CacheCommand {
         #[arg(value_name = "SIZE", value_parser = parse_bytes)]
         bytes: Option<u64>,
     },
-    /// Read files and keep the answer of every verb
+    /// Read files and keep the answer of every verb; of files of 256 MiB and more that happens in the background after
+    /// the first command, unless VRAMSCOPE_CACHE_FILL is 0
     Fill {
+        /// Leave the processor to others
+        #[arg(long, hide = true)]
+        nice: bool,
         /// Files
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<PathBuf>,
@@ -84,7 +88,13 @@ pub(crate) fn run(args: &CacheVerbArgs, out: &mut dyn Write) -> anyhow::Result<E
             }
             writeln!(out, "{}", text::size(limit))?;
         }
-        CacheCommand::Fill { paths } => return fill(paths, out),
+        CacheCommand::Fill { nice, paths } => {
+            if *nice {
+                #[cfg(unix)]
+                let _ = rustix::process::nice(10);
+            }
+            return fill(paths, out);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -122,6 +132,21 @@ fn list(cache: &Cache, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "  {:>10}  {:>7}  {used:>10}  {path}", text::size(entry.bytes), entry.answers)?;
     }
     Ok(())
+}
+
+/// Fills the cache in a process that goes on when this one has ended. If it cannot be started, nothing is lost.
+pub(crate) fn fill_later(path: &Path) {
+    if std::env::var_os("VRAMSCOPE_CACHE_FILL").is_some_and(|value| value == "0") {
+        return;
+    }
+    let Ok(program) = std::env::current_exe() else { return };
+    let mut command = Command::new(program);
+    command.args(["cache", "fill", "--nice", "--"]).arg(path);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Ctrl+C is for the next command.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let _ = command.spawn();
 }
 
 /// Asks every verb, each in a process of its own as a user would, one after another.

@@ -88,7 +88,8 @@ fn write(
         let (action, size) = (event.action.name(), text::size(event.size));
         // A narrow terminal shows no addresses.
         let addr = if columns < 110 { String::new() } else { format!("{addr:>16}  ") };
-        let head = format!("{row:>9}  {since:>11}  {action:14}  {size:>10}  {addr}");
+        let handle = subject.handle(Thing::Event(EventIdx::from_index(row)));
+        let head = format!("{handle:>10}  {since:>11}  {action:14}  {size:>10}  {addr}");
         let room = columns.saturating_sub(vramscope_format::width(&head)).max(12);
         writeln!(out, "{}", format!("{head}{}", text::elide(place.trim_end(), room)).trim_end())?;
     }

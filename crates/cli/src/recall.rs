@@ -50,6 +50,9 @@ const OTHER_FILES: [&str; 2] = ["rules", "config"];
 /// Quicker answers are worked out again.
 const LEAST: Duration = Duration::from_millis(20);
 
+/// Of longer files the answers of all verbs are worked out in the background, after the first.
+const FILL_BYTES: u64 = 256 << 20;
+
 /// The question that a command line asks, if its answer can be kept.
 pub(crate) fn question(matches: &ArgMatches, line: &[OsString]) -> Option<Question> {
     let (verb, options) = matches.subcommand()?;
@@ -100,7 +103,11 @@ pub(crate) fn answer(
     }
     // The first answer is not worked out from the cache, and may say so.
     if !question.is_cached() {
-        return run(out);
+        let result = run(out);
+        if question.bytes() >= FILL_BYTES && question.is_cached() {
+            crate::cache::fill_later(question.path());
+        }
+        return result;
     }
     let began = Instant::now();
     let mut copy = Copy { out, text: Some(Vec::new()) };

@@ -131,6 +131,9 @@ fn the_cache_can_be_looked_at_and_cleared() {
     place.answer(&["cache", "fill", "snapshot.pickle"]);
     let list: serde_json::Value = serde_json::from_str(&place.answer(&["cache", "list", "--json"])).unwrap();
     assert_eq!(list["schema"], "vramscope/cache/1");
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/cache.json");
+    let schema = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
+    jsonschema::validator_for(&schema).unwrap().validate(&list).unwrap();
     let path = |name: &str| place.0.path().canonicalize().unwrap().join(name);
     assert_eq!(list["entries"][0]["path"].as_str().map(Path::new), Some(path("snapshot.pickle").as_path()));
     assert!(place.answer(&["cache", "list"]).contains("snapshot.pickle"));

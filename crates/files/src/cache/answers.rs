@@ -29,6 +29,7 @@ pub struct Answer {
 #[derive(Clone, Debug)]
 pub struct Question {
     cache: Cache,
+    path: PathBuf,
     label: Label,
 }
 
@@ -46,12 +47,22 @@ impl Cache {
         let (mut file, _) = open_regular(path, Links::Follow, u64::MAX).ok()?;
         let source = Fingerprint::new(path, &mut file, &sidecar::find(path)).ok().flatten()?;
         let label = Label { build: build().to_owned(), source, question };
-        Some(Question { cache: self.clone(), label })
+        Some(Question { cache: self.clone(), path: path.to_owned(), label })
     }
 }
 
 impl Question {
-    fn path(&self) -> PathBuf {
+    /// The file that it is about, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of that file.
+    pub fn bytes(&self) -> u64 {
+        self.label.source.bytes()
+    }
+
+    fn file(&self) -> PathBuf {
         let entry = self.cache.entry(&self.label.source);
         let entry = entry.file_stem().unwrap_or_default().to_string_lossy();
         let question = xxh3_64(self.label.question.as_bytes());
@@ -60,7 +71,7 @@ impl Question {
 
     /// The answer, if it was given before.
     pub fn recall(&self) -> Option<Answer> {
-        let (file, _) = open_regular(&self.path(), Links::Refuse, 4 * MOST_BYTES as u64).ok()?;
+        let (file, _) = open_regular(&self.file(), Links::Refuse, 4 * MOST_BYTES as u64).ok()?;
         let is_wanted =
             |label: &[u8]| serde_json::from_slice(label).is_ok_and(|label: Label| label == self.label);
         let store = Store::open(&file, Access::Copied, is_wanted).ok()??;
@@ -89,7 +100,7 @@ impl Question {
         put_small("answer", answer, &mut out)?;
         let bytes = out.finish(&serde_json::to_vec(&self.label)?)?;
         self.cache.make_room(bytes)?;
-        file.persist(self.path())?;
+        file.persist(self.file())?;
         Ok(())
     }
 }
