@@ -35,6 +35,9 @@ pub struct Truth {
     pub causes: Vec<Cause>,
     /// What kind of change mends it.
     pub fix: String,
+    /// How lines and causes are known: `program` for what the program says, else the function of `evals/truth.py` that
+    /// works them out from the pickle.
+    pub source: String,
 }
 
 /// Why memory is short, or why it is slow.

@@ -83,7 +83,12 @@ mod tests {
     use crate::case::Truth;
 
     fn scored(answer: &str) -> Score {
-        let truth = Truth { lines: vec!["a.py:7".into()], causes: vec![Cause::Leak], fix: String::new() };
+        let truth = Truth {
+            lines: vec!["a.py:7".into()],
+            causes: vec![Cause::Leak],
+            fix: String::new(),
+            source: String::new(),
+        };
         let case =
             Case { id: "x".into(), recording: String::new(), program: None, question: String::new(), truth };
         Score::new(&case, &Transcript { case: "x".into(), calls: Vec::new(), answer: answer.into() })
