@@ -9,6 +9,7 @@ mod inputs;
 mod measure;
 mod process;
 mod read;
+mod reopen;
 mod scaling;
 mod tui;
 mod view;
@@ -41,6 +42,8 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         runs: u32,
     },
+    /// Every verb on a file that is in the cache, with the page cache warm and cold
+    Reopen(reopen::ReopenArgs),
     /// Keys of the terminal UI: CPU time for the change and the drawing
     Tui {
         /// A snapshot; without one, a generated one of --events
@@ -95,6 +98,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Read { file, runs } => read::read(&file, runs),
+        Command::Reopen(args) => reopen::run(&args),
         Command::Tui { file, events } => tui::run(file.as_deref(), events),
         Command::View { file } => view::run(&file),
         Command::Inputs { rows, runs } => inputs::run(rows, runs),
