@@ -76,7 +76,7 @@ impl<T: Pod> Part<T> {
         };
         let is_all = rows == (0..self.len);
         let found_more = self.file.check(bytes(rows));
-        // Whoever has looked into a good part of it goes through all of it.
+        // After a good part of it, checking all of it at once is cheaper.
         let checks = if found_more { self.checks.fetch_add(1, Ordering::Relaxed) } else { 0 };
         if is_all || checks * CHUNK * 8 > self.len * size_of::<T>() {
             self.file.check(bytes(0..self.len));

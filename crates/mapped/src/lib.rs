@@ -4,7 +4,7 @@
 //! in pieces of [`CHUNK`] bytes when they are first touched, so that opening a file costs the same whatever its size.
 //!
 //! What happens when a file turns out to be damaged, or is cut while it is mapped: the piece reads as zeros from then on,
-//! and [`is_damaged`] says so. Whoever prints an answer asks that first, and discards the answer. This way a damaged file
+//! and [`is_damaged`] says so. A program asks that before it prints an answer, and discards the answer. This way a damaged file
 //! can neither crash the program nor go unnoticed, and no look-up has to return an error.
 
 mod buffer;

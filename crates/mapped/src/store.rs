@@ -38,7 +38,7 @@ pub enum StoreError {
 /// How the bytes of a file get into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// As they are touched. Whoever uses them has to ask [`is_damaged`](crate::is_damaged) in the end.
+    /// As they are touched. Ask [`is_damaged`](crate::is_damaged) before an answer is used.
     Mapped,
     /// All at once, checked.
     Copied,
