@@ -28,66 +28,75 @@ pub(crate) struct Args {
     /// Take the page of dist/web as it is
     #[arg(long)]
     keep_page: bool,
+    /// Build nothing, and try what dist/release has
+    #[arg(long)]
+    no_build: bool,
 }
 
 /// Builds everything that this system can build. On Linux these are wheels and static programs for all processors;
 /// elsewhere the wheel and the program of this system.
 pub(crate) fn dist(args: &Args) -> anyhow::Result<()> {
     let release = root().join("dist/release");
-    if release.exists() {
-        fs::remove_dir_all(&release)?;
-    }
-    fs::create_dir_all(&release)?;
     let mut steps = Steps::default();
-    if !args.keep_page {
-        steps.step("page", || web::build(Page::Small))?;
+    if !args.no_build {
+        build(args, &release, &mut steps)?;
     }
-    steps.step("package", package::package)?;
-    let mut wheels = Vec::new();
-    if cfg!(target_os = "linux") {
-        for arch in &args.arch {
-            let target = format!("{arch}-unknown-linux-gnu");
-            wheels.push(steps.step("wheel", || take(How::Portable(&target), &release))?);
-            let target = format!("{arch}-unknown-linux-musl");
-            steps.step("static program", || {
-                // What rustup brings links it; no C compiler for another processor is needed.
-                let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-                let built = program(&["--target", &target], &[(linker, "rust-lld")])?;
-                pack(&built, &target, &release)
-            })?;
-        }
-    } else {
-        wheels.push(steps.step("wheel", || take(How::Native, &release))?);
-        steps.step("program", || {
-            let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
-            pack(&program(&[], &[])?, &target, &release)
-        })?;
-    }
-    steps.step("contents", || contents(&release))?;
-    steps.step("notes", || notes(&release))?;
-    if cfg!(target_os = "linux") {
-        steps.step("checksums", || checksums(&release))?;
-    }
-    let here = |wheel: &&PathBuf| {
+    let wheels = fs::read_dir(&release)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_ours = |wheel: &PathBuf| {
         let name = wheel.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.contains(std::env::consts::ARCH)
+        name.ends_with(".whl") && name.contains(std::env::consts::ARCH)
     };
-    if let Some(wheel) = wheels.iter().find(here) {
-        steps.step("wheel in a new environment", || wheel::check(wheel))?;
+    if let Some(wheel) = wheels.into_iter().find(is_ours) {
+        steps.step("wheel in a new environment", || wheel::check(&wheel))?;
         #[cfg(target_os = "linux")]
-        steps.step("bare file systems", || bare(&release, wheel))?;
+        steps.step("bare file systems", || bare(&release, &wheel))?;
     }
     steps.print();
     Ok(())
 }
 
+fn build(args: &Args, release: &Path, steps: &mut Steps) -> anyhow::Result<()> {
+    if release.exists() {
+        fs::remove_dir_all(release)?;
+    }
+    fs::create_dir_all(release)?;
+    if !args.keep_page {
+        steps.step("page", || web::build(Page::Small))?;
+    }
+    steps.step("package", package::package)?;
+    if cfg!(target_os = "linux") {
+        for arch in &args.arch {
+            let target = format!("{arch}-unknown-linux-gnu");
+            steps.step("wheel", || take(How::Portable(&target), release))?;
+            let target = format!("{arch}-unknown-linux-musl");
+            steps.step("static program", || {
+                // What rustup brings links it; no C compiler for another processor is needed.
+                let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
+                let built = program(&["--target", &target], &[(linker, "rust-lld")])?;
+                pack(&built, &target, release)
+            })?;
+        }
+    } else {
+        steps.step("wheel", || take(How::Native, release))?;
+        steps.step("program", || {
+            let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+            pack(&program(&[], &[])?, &target, release)
+        })?;
+    }
+    steps.step("contents", || contents(release))?;
+    steps.step("notes", || notes(release))?;
+    if cfg!(target_os = "linux") {
+        steps.step("checksums", || checksums(release))?;
+    }
+    Ok(())
+}
+
 /// Builds a wheel and puts it beside the others.
-fn take(how: How<'_>, release: &Path) -> anyhow::Result<PathBuf> {
+fn take(how: How<'_>, release: &Path) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(root().join("target"))?;
     let wheel = wheel::build(how, folder.path())?;
     let to = release.join(wheel.file_name().context("a wheel has a name")?);
-    fs::rename(&wheel, &to)?;
-    Ok(to)
+    Ok(fs::rename(&wheel, &to)?)
 }
 
 /// Builds the program without a window and returns its path.
@@ -214,7 +223,9 @@ fn first_steps(folder: &Path, program: &str) -> anyhow::Result<()> {
         &["demo", "-o", "/demo.pickle.xz"],
         &["report", "/demo.pickle.xz", "-o", "/report.html"],
     ] {
-        let output = Command::new("chroot").arg(folder).arg(program).args(args).env_clear().output()?;
+        let mut command = Command::new("chroot");
+        command.arg(folder).arg(program).args(args).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        let output = command.output().context("cannot start chroot")?;
         ensure!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
     let report = fs::read_to_string(folder.join("report.html"))?;
