@@ -5,8 +5,10 @@ use std::io::Write;
 use anyhow::bail;
 use clap::{Args as ClapArgs, CommandFactory};
 use vramscope_analysis::query::MOMENT_GRAMMAR;
+use vramscope_format::wrap;
 
 use crate::args::Args;
+use crate::text;
 
 /// What verbs are for, and which they are.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -71,13 +73,19 @@ const OUTPUT: &[&str] = &["json", "no_cache"];
 /// Those of them that are described once: `vramscope help output`.
 const SHARED_OUTPUT: &[&str] = &["budget", "units", "color", "no_cache"];
 
+/// As many columns as clap fills.
+const MOST_COLUMNS: usize = 100;
+
 /// The command line with its help in groups, and with shared options only where they are described.
 pub(crate) fn command() -> clap::Command {
     let mut command = Args::command();
     let list = |names: &[&str]| {
         let about = |name: &&&str| {
             let found = command.find_subcommand(name)?;
-            Some(format!("  {name:<14} {}\n", found.get_about()?))
+            // The rest of a long description stays in its column; clap would begin it at the left.
+            let columns = text::columns().min(MOST_COLUMNS).saturating_sub(17);
+            let lines = wrap(&found.get_about()?.to_string(), columns);
+            Some(format!("  {name:<14} {}\n", lines.join("\n                 ")))
         };
         names.iter().filter_map(|name| about(&name)).collect::<String>()
     };
