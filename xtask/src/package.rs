@@ -12,8 +12,8 @@ use anyhow::{Context, ensure};
 use crate::process::{cargo, root, run, works};
 
 /// What is not published.
-const PRIVATE: [&str; 5] =
-    ["vramscope-testkit", "vramscope-bench", "vramscope-e2e", "vramscope-evals", "xtask"];
+const PRIVATE: [&str; 6] =
+    ["vramscope-testkit", "vramscope-soft", "vramscope-bench", "vramscope-e2e", "vramscope-evals", "xtask"];
 
 /// Packages the crates into `target/package` with the page of `dist/web`, and lints what was packaged.
 pub(crate) fn package() -> anyhow::Result<()> {

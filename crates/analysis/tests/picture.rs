@@ -183,6 +183,49 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Some allocations alone stand on the ground, and a column shows the moment at which they are highest.
+    #[test]
+    fn a_pile_of_some_is_as_defined(
+        options in options(),
+        x in part(),
+        size in (1_usize..120, 1_usize..80),
+        third in 0_u32..3,
+        counter in prop_oneof![Just(Counter::Requested), Just(Counter::Allocated), Just(Counter::Active)],
+        pixels in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 30),
+    ) {
+        let snapshot = common::snapshot(&record(&options).pickle(Dialect::Protocol(4)));
+        let replay = Replay::new(&snapshot, DeviceId(0));
+        let keep = |index: AllocIdx| index.0 % 3 == third;
+        let members: Vec<AllocIdx> =
+            replay.allocations().iter().map(|(index, _)| index).filter(|index| keep(*index)).collect();
+        let stacked = |at: Moment| together(&replay, counter, at, &mut 0, keep);
+        let level = |at: usize| stacked(Moment(at as u32)).last().map_or(0, |(_, _, high)| *high);
+        let pile = Pile::of(&replay, counter, &members);
+        let most = (0..=replay.end().0 as usize).map(level).max().unwrap();
+        prop_assert_eq!(pile.levels().unwrap().peak().bytes as u64, most);
+        let whole = f64::from(replay.end().0) + 1.0;
+        let x = (x.0 * whole, x.1 * whole);
+        let rows = Rows::new((0.0, most.max(1) as f64 * 1.1), size.1);
+        let columns = Columns::new(&replay, None, Axis::Events, x, size.0);
+        let picture = pile.picture(&replay, &columns, rows, &|| true).unwrap();
+        for (column, row) in pixels {
+            let (column, row) = (column.index(size.0), row.index(size.1));
+            let step = (x.1 - x.0) / size.0 as f64;
+            let (left, right) = (x.0 + column as f64 * step, x.0 + (column + 1) as f64 * step);
+            let inside = moments_in(Axis::Events, &vec![0; whole as usize], left, right);
+            let shown = *inside.iter().max_by_key(|&&m| (level(m), std::cmp::Reverse(m))).unwrap();
+            prop_assert_eq!(picture.shown[column], Some(Moment(shown as u32)), "column {}", column);
+            let centre = rows.centre(row);
+            let stacked = stacked(Moment(shown as u32));
+            let owner = stacked.iter().find(|(_, low, high)| *low as f64 <= centre && centre < *high as f64);
+            prop_assert_eq!(picture.at(column, row), owner.map_or(Cell::NONE, |(cell, ..)| *cell));
+        }
+    }
+}
+
 /// 300 000 events in 100 columns, and a spike of one event among them that is higher than all else.
 #[test]
 fn a_spike_of_one_event_is_seen_at_every_zoom() {

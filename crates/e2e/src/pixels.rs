@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use vramscope_analysis::{Counter, Replay};
-use vramscope_engine::{AskSummary, AskTile, Axis, OpenFile, Session, Stretch, paint};
+use vramscope_engine::{AskSummary, AskTile, Axis, OpenFile, Session, Stretch, Which, paint};
 use vramscope_snapshot::Reader;
 
 /// A picture of the page.
@@ -89,7 +89,8 @@ pub fn compare(screenshot: &[u8], shown: &Value, files: &[Vec<u8>]) -> anyhow::R
     let [left, top, width, height]: [f64; 4] = serde_json::from_value(shown["plot"].clone())?;
     let stretch = Stretch { axis: Axis::Events, x: pair("x")?, width: width.round() as u32 };
     let (counter, y, height) = (Counter::Requested, pair("y")?, height.round() as u32);
-    let tile = AskTile { of, counter, stretch, y, height, pools: true, categories: false };
+    let only = Which::default();
+    let tile = AskTile { of, counter, stretch, y, height, pools: true, categories: true, only };
     let tile = session.ask(tile).context("no picture")?;
     let (wide, high) = (tile.shown.len(), tile.height as usize);
     let wanted = paint::upright(&tile, summary.last(), vramscope_engine::color::Ground::DARK);

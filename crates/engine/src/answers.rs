@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::{
-    AllocIdx, Counter, Counters, KnownBy, Line, Moment, Peak, RankDigest, Severity, Sum,
-};
+use vramscope_analysis::{AllocIdx, Counter, Counters, KnownBy, Line, Moment, Peak, RankDigest, Sum};
 use vramscope_snapshot::{PoolId, StackId, StreamId};
 
+use crate::events::EventRow;
+use crate::here::Here;
+use crate::insights::Insights;
 use crate::protocol::Stretch;
+use crate::range::RangeChange;
+use crate::report::Report;
+use crate::sets::SetLevels;
 use crate::whatif::{Simulable, Simulated, SimulatedMap};
 
 /// An answer.
@@ -22,6 +26,16 @@ pub enum Response {
     Outline(Arc<Vec<Option<(u64, u64)>>>),
     /// To [`crate::AskCurve`].
     Curve(Arc<Curve>),
+    /// To [`crate::AskLevels`].
+    Levels(Arc<SetLevels>),
+    /// To [`crate::AskHere`].
+    Here(Arc<Here>),
+    /// To [`crate::AskRange`].
+    Range(Arc<RangeChange>),
+    /// To [`crate::AskEvents`].
+    Events(Arc<Page<EventRow>>),
+    /// To [`crate::AskReport`].
+    Report(Arc<Report>),
     /// To [`crate::AskMoment`].
     Moment(Arc<MomentInfo>),
     /// To [`crate::AskDetails`].
@@ -248,11 +262,14 @@ pub struct Owner {
     pub stream: StreamId,
     /// Its pool.
     pub pool: PoolId,
-    /// What it is for: a row of [`vramscope_analysis::categories::DEFAULT_CATEGORIES`], if that was asked for.
+    /// What it is for: a row of [`vramscope_analysis::categories::DEFAULT_CATEGORIES`], or [`Owner::NOT_ASKED`].
     pub category: u8,
 }
 
 impl Owner {
+    /// The category of an owner while nobody has asked for categories.
+    pub const NOT_ASKED: u8 = u8::MAX;
+
     /// Events that it lived, in a recording that ends at `last`.
     pub fn events(&self, last: Moment) -> u32 {
         self.closed.unwrap_or(last).0.saturating_sub(self.opened.0)
@@ -300,8 +317,7 @@ impl Tile {
 
     /// What a line of an owner is called.
     pub fn line(&self, line: LineId) -> &str {
-        let found = self.lines.binary_search_by_key(&line, |(line, _)| *line).ok();
-        found.and_then(|at| self.lines.get(at)).map_or("", |(_, name)| name)
+        line_name(&self.lines, line)
     }
 
     /// What a cell belongs to.
@@ -410,6 +426,8 @@ pub struct Details {
     pub pool: String,
     /// What the memory is for.
     pub category: String,
+    /// The same as a row of [`vramscope_analysis::categories::DEFAULT_CATEGORIES`].
+    pub category_number: u8,
     /// How that is known.
     pub known_by: KnownBy,
     /// The module of the model that made it, or that a backward pass made it for.
@@ -473,6 +491,21 @@ pub struct MemoryMap {
     pub ranges: Vec<MapRange>,
     /// Bytes of the largest hole.
     pub largest_hole: u64,
+    /// What the lines of owners are called, by number.
+    pub lines: Vec<(LineId, String)>,
+}
+
+impl MemoryMap {
+    /// What a line of an owner is called.
+    pub fn line(&self, line: LineId) -> &str {
+        line_name(&self.lines, line)
+    }
+}
+
+/// What a line is called, in a list by number.
+fn line_name(lines: &[(LineId, String)], line: LineId) -> &str {
+    let found = lines.binary_search_by_key(&line, |(line, _)| *line).ok();
+    found.and_then(|at| lines.get(at)).map_or("", |(_, name)| name)
 }
 
 /// What a node of a tree stands for.
@@ -662,36 +695,4 @@ pub struct SearchResults {
     pub found: Sum,
     /// Why the text is not a moment or a filter, if it looks like one.
     pub problem: Option<String>,
-}
-
-/// What looks wrong on a device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Insights {
-    /// The worst first.
-    pub found: Vec<Insight>,
-    /// What is said if there is none: nothing, as far as the file can tell, and what it cannot tell.
-    pub silence: String,
-}
-
-/// A finding.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Insight {
-    /// What kind: `growth`, `fragmentation`, ...
-    pub kind: String,
-    /// How bad it is.
-    pub severity: Severity,
-    /// How it is known.
-    pub known_by: KnownBy,
-    /// In one line.
-    pub title: String,
-    /// The evidence: a name, and a value.
-    pub evidence: Vec<(String, String)>,
-    /// What to do.
-    pub advice: String,
-    /// Bytes that it is about.
-    pub bytes: u64,
-    /// From which moment to which.
-    pub when: Option<(Moment, Moment)>,
-    /// An allocation to look at.
-    pub alloc: Option<AllocIdx>,
 }

@@ -9,7 +9,7 @@ use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_format::{color, plural, size, stream};
 use vramscope_snapshot::StackId;
 
-use crate::{LineId, Owner, Summary};
+use crate::{Group, LineId, Owner, Summary};
 
 /// Red, green and blue.
 pub type Rgb = [u8; 3];
@@ -142,6 +142,8 @@ pub struct Coloring<'a> {
     pub last: Moment,
     /// While searching: the stacks that match, sorted; the rest is dimmed.
     pub found: Option<&'a [StackId]>,
+    /// While a group is pointed at: the rest is dimmed.
+    pub focus: Option<&'a Group>,
 }
 
 impl Coloring<'_> {
@@ -165,10 +167,9 @@ impl Coloring<'_> {
         } else {
             color
         };
-        match self.found {
-            Some(found) if found.binary_search(&owner.stack).is_err() => blend(color, ground, 0.86),
-            _ => color,
-        }
+        let is_found = self.found.is_none_or(|found| found.binary_search(&owner.stack).is_ok());
+        let is_in_focus = self.focus.is_none_or(|group| group.has_owner(owner));
+        if is_found && is_in_focus { color } else { blend(color, ground, 0.86) }
     }
 
     /// What the colors mean: a name for each of a few of them.
@@ -190,6 +191,18 @@ impl Coloring<'_> {
                 numbered(summary.streams.iter().map(|handle| format!("stream {}", stream(*handle))).collect())
             }
         }
+    }
+}
+
+/// The color of a group, where colors mean what its members have in common.
+pub fn of_group(group: &Group) -> Rgb {
+    match group {
+        Group::Stack(_) => of_line(LineId(0), 1),
+        Group::Line(line) => of_line(*line, 1),
+        Group::Category(category) => of_category((*category).into()),
+        Group::Module(path) => of_line(LineId::of(path), 1),
+        Group::Pool(pool) => number(pool.0.saturating_sub(1), 0),
+        Group::Stream(stream) => number(stream.0, 0),
     }
 }
 

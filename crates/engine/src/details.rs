@@ -43,6 +43,7 @@ pub(crate) fn details(
         stream: snapshot.stream(allocation.stream),
         pool: file.pool_name(state.pool_of(allocation.addr, allocation.pool)),
         category: concluded.category.to_owned(),
+        category_number: device.categories(&file.snapshot).of(index) as u8,
         known_by: concluded.known_by,
         module: concluded.module.map(str::to_owned),
         step: concluded.step,

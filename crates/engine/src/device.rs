@@ -13,10 +13,12 @@ use vramscope_analysis::{
     open_spans, operator, query, spans,
 };
 use vramscope_simulate::Study;
-use vramscope_snapshot::{EventTable, Frame, PoolId, Snapshot, StackId};
+use vramscope_snapshot::{EventTable, Frame, Pool, PoolId, Snapshot, StackId};
 
 use crate::answers::{FrameInfo, LineId, Owner};
+use crate::protocol::Which;
 use crate::rows::NoRows;
+use crate::sets::{Group, Set};
 
 /// Lists in order that are kept for the next page.
 const KEPT_ORDERS: usize = 6;
@@ -78,6 +80,17 @@ impl File {
         names.get(stack.index()).unwrap_or(&NONE)
     }
 
+    /// What the lines of some owners are called, by number.
+    pub(crate) fn lines<'a>(&self, owners: impl Iterator<Item = &'a Owner>) -> Vec<(LineId, String)> {
+        let mut named = hashbrown::HashSet::new();
+        let mut lines: Vec<_> = owners
+            .filter(|owner| named.insert(owner.line))
+            .map(|owner| (owner.line, self.stack_name(owner.stack).place.clone()))
+            .collect();
+        lines.sort_unstable();
+        lines
+    }
+
     /// A stack as it is shown, innermost frame first.
     pub(crate) fn frames(&self, stack: StackId) -> Vec<FrameInfo> {
         let info = |frame: Frame| {
@@ -85,6 +98,12 @@ impl File {
             FrameInfo { internal: is_internal(&at.name, &at.file), fx: fx_words(&self.snapshot, frame), at }
         };
         self.snapshot.frames(stack).map(info).collect()
+    }
+
+    /// The allocations of a pool, if the file names it.
+    pub(crate) fn pool_group(&self, pool: Pool) -> Option<Group> {
+        let at = self.snapshot.pools.iter().position(|known| *known == pool)?;
+        Some(Group::Pool(PoolId::from_index(at)))
     }
 
     pub(crate) fn pool_name(&self, pool: PoolId) -> String {
@@ -132,6 +151,8 @@ pub(crate) struct Device {
     lanes: OnceLock<Vec<Lane>>,
     totals: OnceLock<HashMap<StackId, Total>>,
     orders: Mutex<Vec<(String, Arc<Vec<u32>>)>>,
+    /// Sets of allocations that were looked at last.
+    pub(crate) sets: Mutex<Vec<(Which, Arc<Set>)>>,
     /// The requests, to be simulated under other settings; or why they cannot be.
     pub(crate) study: OnceLock<Result<Study, String>>,
     pub(crate) simulations: Mutex<Vec<(Under, Simulation)>>,
@@ -153,6 +174,7 @@ impl Device {
             lanes: OnceLock::new(),
             totals: OnceLock::new(),
             orders: Mutex::new(Vec::new()),
+            sets: Mutex::new(Vec::new()),
             study: OnceLock::new(),
             simulations: Mutex::new(Vec::new()),
         }
@@ -169,15 +191,25 @@ impl Device {
     /// The pile of a counter. Without any private pool it is the same either way.
     pub(crate) fn pile(&self, snapshot: &Snapshot, counter: Counter, with_pools: bool) -> &Pile {
         let with_pools = with_pools && has_private(snapshot);
-        let slot = match counter {
-            Counter::Requested => 0,
-            Counter::Allocated => 1,
-            Counter::Active | Counter::Reserved => 2,
-        };
+        let slot = Self::pile_slot(counter);
         self.piles[slot + if with_pools { 3 } else { 0 }].get_or_init(|| match with_pools {
             true => Pile::with_pools(&self.replay, counter, self.pools(snapshot)),
             false => Pile::new(&self.replay, counter),
         })
+    }
+
+    /// Where the pile of a counter is kept.
+    pub(crate) fn pile_slot(counter: Counter) -> usize {
+        match counter {
+            Counter::Requested => 0,
+            Counter::Allocated => 1,
+            Counter::Active | Counter::Reserved => 2,
+        }
+    }
+
+    /// The module of the model that an allocation belongs to.
+    pub(crate) fn module<'a>(&'a self, file: &'a File, index: AllocIdx) -> Option<&'a str> {
+        self.conclusions(&file.snapshot).of(&file.snapshot, &self.replay, index).module
     }
 
     /// The envelopes of private pools.
@@ -249,7 +281,10 @@ impl Device {
             closed: allocation.closed.known(),
             stream: allocation.stream,
             pool: allocation.pool,
-            category: self.conclusions.get().map_or(0, |known| known.categories.of(index) as u8),
+            category: self
+                .conclusions
+                .get()
+                .map_or(Owner::NOT_ASKED, |known| known.categories.of(index) as u8),
         }
     }
 

@@ -5,7 +5,10 @@ use vramscope_analysis::Moment;
 use crate::answers::{MapBlock, MapRange, MemoryMap};
 use crate::device::{Device, File};
 
-pub(crate) fn map(file: &File, device: &Device, at: Moment) -> MemoryMap {
+pub(crate) fn map(file: &File, device: &Device, at: Moment, categories: bool) -> MemoryMap {
+    if categories {
+        device.categories(&file.snapshot);
+    }
     let replay = &device.replay;
     let at = at.min(replay.end());
     let state = replay.state(at);
@@ -33,5 +36,6 @@ pub(crate) fn map(file: &File, device: &Device, at: Moment) -> MemoryMap {
             });
         }
     }
-    MemoryMap { at, counters: state.counters, largest_hole: state.largest_hole(), ranges }
+    let lines = file.lines(ranges.iter().flat_map(|range| &range.blocks).map(|block| &block.owner));
+    MemoryMap { at, counters: state.counters, largest_hole: state.largest_hole(), ranges, lines }
 }

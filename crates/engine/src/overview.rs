@@ -1,12 +1,10 @@
 //! A device at first sight, and a moment at a glance.
 
-use vramscope_analysis::{
-    Capacity, Counter, Finding, Gap, Moment, RankDigest, Status, compare_ranks, gap, recorded,
-};
+use vramscope_analysis::{Capacity, Counter, Gap, Moment, RankDigest, Status, gap, recorded};
 use vramscope_format::{count, phase, plural, size, words};
 use vramscope_snapshot::{Action, PoolId};
 
-use crate::answers::{Capabilities, Insight, Insights, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
+use crate::answers::{Capabilities, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
 use crate::device::{Device, File};
 
 pub(crate) fn summary(file: &File, device: &Device) -> Summary {
@@ -133,38 +131,10 @@ pub(crate) fn moment(file: &File, device: &Device, at: Moment, whole: bool) -> M
     }
 }
 
-/// What looks wrong, the worst first.
-pub(crate) fn insights(file: &File, device: &Device) -> Insights {
-    let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &device.spans, &size);
-    let largest = |finding: &Finding| Some(device.totals().get(&finding.site.stack?)?.largest);
-    let found = found.iter().map(|finding| Insight { alloc: largest(finding), ..insight(finding) }).collect();
-    Insights { found, silence: vramscope_analysis::nothing_found(&file.snapshot, &device.replay) }
-}
-
 /// What is compared between the ranks of a run.
 pub(crate) fn rank(file: &File, device: &Device) -> RankDigest {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let number = || file.rank.split(' ').find_map(|word| word.parse().ok());
     let moments = (replay.peak(Counter::Requested), replay.end());
     RankDigest::new(snapshot.rank.or_else(number), (snapshot, replay, &device.spans), moments, |_, _| true)
-}
-
-/// What the comparison of ranks says is wrong, the worst first.
-pub fn rank_insights(ranks: &[RankDigest]) -> Vec<Insight> {
-    let found = vramscope_analysis::rank_insights(ranks, &compare_ranks(ranks), &size);
-    found.iter().map(|finding| Insight { when: None, ..insight(finding) }).collect()
-}
-
-fn insight(finding: &Finding) -> Insight {
-    Insight {
-        kind: words(finding.kind.name()),
-        severity: finding.severity,
-        known_by: finding.known_by,
-        title: finding.what.clone(),
-        evidence: finding.facts(&size, "FILE"),
-        advice: finding.advice.clone(),
-        bytes: finding.bytes,
-        when: Some(finding.when),
-        alloc: None,
-    }
 }

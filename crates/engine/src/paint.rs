@@ -4,7 +4,7 @@ use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{Counter, Moment};
 
 use crate::color::{ColorBy, Coloring, Ground, Rgb, blend};
-use crate::{AskSummary, AskTile, Session, Source, Stretch, Summary, Tile};
+use crate::{AskSummary, AskTile, Session, Source, Stretch, Summary, Tile, Which};
 
 /// Bands at least this high get a line between them.
 const LINED: usize = 5;
@@ -77,9 +77,9 @@ pub fn pixels<P: Copy>(tile: &Tile, coloring: &Coloring<'_>, pixel: impl Fn(Opti
     pixels
 }
 
-/// A tile as the window shows it at first, upright, row by row: by stack.
+/// A tile as the window shows it at first, upright, row by row: by category.
 pub fn upright(tile: &Tile, last: Moment, ground: Ground) -> Vec<Rgb> {
-    let coloring = Coloring { by: ColorBy::Stack, ground, last, found: None };
+    let coloring = Coloring { by: ColorBy::Category, ground, last, found: None, focus: None };
     let side = pixels(tile, &coloring, |color| color.unwrap_or(ground.ground));
     let (width, height) = (tile.shown.len(), tile.height as usize);
     let at = |x: usize, y: usize| side.get(x * height + (height - 1 - y)).copied().unwrap_or_default();
@@ -92,7 +92,16 @@ pub fn poster(session: &Session, of: Source, (width, height): (u32, u32), ground
     let (axis, counter) = (Axis::Events, Counter::Requested);
     let [x, y] = summary.whole(axis, counter);
     let stretch = Stretch { axis, x, width };
-    let tile = session.ask(AskTile { of, counter, stretch, y, height, pools: true, categories: false })?;
+    let tile = session.ask(AskTile {
+        of,
+        counter,
+        stretch,
+        y,
+        height,
+        pools: true,
+        categories: true,
+        only: Which::default(),
+    })?;
     Some(png([tile.shown.len() as u32, tile.height], &upright(&tile, summary.last(), ground)))
 }
 

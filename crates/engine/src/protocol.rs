@@ -6,12 +6,17 @@ use serde::{Deserialize, Serialize};
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::whatif::{Limit, Under};
 use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment, RankDigest};
-use vramscope_snapshot::StackId;
 
 use crate::answers::{
-    AllocationRow, Curve, Details, DiffTree, Insights, LifetimeRow, MemoryMap, MomentInfo, Page, Response,
+    AllocationRow, Curve, Details, DiffTree, LifetimeRow, MemoryMap, MomentInfo, Page, Response,
     SearchResults, StackRow, Summary, Tile, Tree,
 };
+use crate::events::EventRow;
+use crate::here::{By, Here};
+use crate::insights::Insights;
+use crate::range::RangeChange;
+use crate::report::{Report, ReportOf};
+use crate::sets::{Group, SetLevels};
 use crate::whatif::{Simulable, Simulated, SimulatedMap};
 
 /// A device of an opened file.
@@ -53,8 +58,8 @@ pub struct Which {
     pub scope: Scope,
     /// A filter as it is typed, see [`vramscope_analysis::query::Filter`].
     pub text: String,
-    /// Only those of a stack.
-    pub stack: Option<StackId>,
+    /// Only those that have this in common.
+    pub group: Option<Group>,
 }
 
 /// What a table is sorted by.
@@ -107,6 +112,8 @@ pub enum CsvOf {
     Lifetimes(Which, GroupBy),
     /// Of the table of stacks.
     Totals(Listing),
+    /// Of the list of events.
+    Events,
 }
 
 /// What a call tree weighs.
@@ -190,6 +197,59 @@ requests! {
         pools: bool,
         /// Whether owners say what they are for, which takes a while the first time.
         categories: bool,
+        /// Only these, piled up from zero.
+        only: Which,
+    }
+    /// How many bytes some allocations take, column by column.
+    Levels as AskLevels -> Levels(SetLevels) {
+        /// Whose.
+        of: Source,
+        /// What is stacked.
+        counter: Counter,
+        /// From left to right.
+        stretch: Stretch,
+        /// Which allocations.
+        only: Which,
+    }
+    /// What is live at a moment, by what it has in common.
+    Here as AskHere -> Here(Here) {
+        /// Whose.
+        of: Source,
+        /// Which moment.
+        at: Moment,
+        /// Which bytes.
+        counter: Counter,
+        /// What it is added up by.
+        by: By,
+        /// Only these.
+        only: Which,
+    }
+    /// What happened in a part of the axis.
+    Range as AskRange -> Range(RangeChange) {
+        /// Whose.
+        of: Source,
+        /// Which axis `x` is on.
+        axis: Axis,
+        /// From where to where.
+        x: (f64, f64),
+    }
+    /// A page of events.
+    Events as AskEvents -> Events(Page<EventRow>) {
+        /// Whose.
+        of: Source,
+        /// First event.
+        first: u32,
+        /// Events.
+        count: u32,
+    }
+    /// A table that answers one question.
+    Report as AskReport -> Report(Report) {
+        /// Whose.
+        of: Source,
+        /// Which table.
+        what: ReportOf,
+        /// The moment that it is about, if it is about one.
+        at: Moment,
     }
     /// The segment timeline.
     Lanes as AskLanes -> Tile(Tile) {
@@ -218,6 +278,8 @@ requests! {
         alloc: AllocIdx,
         /// As in [`AskTile`].
         pools: bool,
+        /// As in [`AskTile`].
+        only: Which,
     }
     /// The four counters, column by column.
     Curve as AskCurve -> Curve(Curve) {
@@ -250,6 +312,8 @@ requests! {
         of: Source,
         /// Which moment.
         at: Moment,
+        /// As in [`AskTile`].
+        categories: bool,
     }
     /// A call tree.
     Tree as AskTree -> Tree(Tree) {
@@ -379,6 +443,11 @@ impl Request {
             | Self::Insights(AskInsights { of })
             | Self::Rank(AskRank { of })
             | Self::Tile(AskTile { of, .. })
+            | Self::Levels(AskLevels { of, .. })
+            | Self::Here(AskHere { of, .. })
+            | Self::Range(AskRange { of, .. })
+            | Self::Events(AskEvents { of, .. })
+            | Self::Report(AskReport { of, .. })
             | Self::Lanes(AskLanes { of, .. })
             | Self::Outline(AskOutline { of, .. })
             | Self::Curve(AskCurve { of, .. })

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use vramscope_analysis::query::{Filter, QueryError};
-use vramscope_analysis::{AllocIdx, Allocation, tables};
+use vramscope_analysis::{AllocIdx, Allocation, Moment, tables};
 use vramscope_format::Formulas;
 use vramscope_format::table::csv_row;
-use vramscope_snapshot::StackId;
+use vramscope_snapshot::{EventIdx, StackId};
 
 use crate::answers::{AllocationRow, Page, StackRow};
 use crate::device::{Device, File, Total, totals};
@@ -54,7 +54,7 @@ pub(crate) fn filtered(
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let selection = Filter::lenient(&which.text)?.bind(snapshot, replay)?;
     let keeps = |index: AllocIdx, allocation: &Allocation| {
-        which.stack.is_none_or(|stack| stack == allocation.stack)
+        which.group.as_ref().is_none_or(|group| group.has(file, device, index, allocation))
             && selection.keeps(snapshot, index, allocation)
     };
     let mut found = Vec::new();
@@ -232,6 +232,7 @@ pub(crate) fn csv(
             };
             return Ok(Page { total, bytes, first, rows: rows.iter().map(line).collect(), problem });
         }
+        CsvOf::Events => return Ok(events_csv(file, device, *first, *count)),
         CsvOf::Allocations(list) => sorted(file, device, list, go_on)?,
         CsvOf::Lifetimes(which, group) => lifetimes::order(file, device, which, *group, go_on)?,
     };
@@ -243,4 +244,16 @@ pub(crate) fn csv(
         false => csv_row(&rows.allocation(AllocIdx(row), conclusions), Formulas::Escape),
     };
     Ok(page(&order, 0, *first, *count, line))
+}
+
+/// A page of events as lines of CSV.
+fn events_csv(file: &File, device: &Device, first: u32, count: u32) -> Page<String> {
+    let (rows, replay) = (device.table_rows(&file.snapshot), &device.replay);
+    let total = replay.end().0;
+    let end = first.saturating_add(count.min(MOST_ROWS)).min(total);
+    let line = |row: u32| {
+        let event = EventIdx(row);
+        csv_row(&rows.event(event, replay.counters(Moment::after(event))), Formulas::Escape)
+    };
+    Page { total, bytes: 0, first, rows: (first.min(end)..end).map(line).collect(), problem: None }
 }

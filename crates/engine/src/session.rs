@@ -11,7 +11,10 @@ use crate::answers::Response;
 use crate::device::{Device, File};
 use crate::protocol::{Ask, AskDiff, Request, Source};
 use crate::wire::{decode, encode};
-use crate::{details, lifetimes, map, overview, rows, search, tiles, tree, whatif};
+use crate::{
+    details, events, here, insights, lifetimes, map, overview, range, report, rows, search, sets, tiles,
+    tree, whatif,
+};
 
 /// A file that is ready for requests. Making it takes a while and needs no session.
 pub struct OpenFile(File);
@@ -109,11 +112,31 @@ impl Session {
             Request::Outline(ask) => {
                 let (file, device) = self.at(ask.of)?;
                 device.index(ask.alloc)?;
-                Some(R::Outline(tiles::outline(file, device, ask).into()))
+                tiles::outline(file, device, ask, go_on).map(|outline| R::Outline(outline.into()))
             }
             Request::Curve(ask) => {
                 let (file, device) = self.at(ask.of)?;
                 Some(R::Curve(tiles::curve(file, device, ask.stretch).into()))
+            }
+            Request::Levels(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                sets::levels(file, device, ask, go_on).map(|levels| R::Levels(levels.into()))
+            }
+            Request::Here(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                here::here(file, device, ask, go_on).map(|here| R::Here(here.into()))
+            }
+            Request::Range(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                range::range(file, device, ask, go_on).map(|change| R::Range(change.into()))
+            }
+            Request::Events(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Events(events::page(file, device, ask.first, ask.count).into()))
+            }
+            Request::Report(ask) => {
+                let (file, device) = self.at(ask.of)?;
+                Some(R::Report(report::report(file, device, ask).into()))
             }
             Request::Moment(ask) => {
                 let (file, device) = self.at(ask.of)?;
@@ -126,7 +149,7 @@ impl Session {
             }
             Request::State(ask) => {
                 let (file, device) = self.at(ask.of)?;
-                Some(R::State(map::map(file, device, ask.at).into()))
+                Some(R::State(map::map(file, device, ask.at, ask.categories).into()))
             }
             Request::Tree(ask) => {
                 let (file, device) = self.at(ask.of)?;
@@ -187,7 +210,7 @@ impl Session {
             }
             Request::Insights(ask) => {
                 let (file, device) = self.at(ask.of)?;
-                Some(R::Insights(overview::insights(file, device).into()))
+                Some(R::Insights(insights::insights(file, device).into()))
             }
         })
     }

@@ -1,12 +1,15 @@
 //! Pictures and curves as they are sent.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use vramscope_analysis::pictures::{Axis, Cell, Columns, Lanes, Picture, Rows};
 use vramscope_analysis::{AllocIdx, Moment};
 
 use crate::answers::{Curve, Tile};
 use crate::device::{Device, File};
-use crate::protocol::{AskLanes, AskOutline, AskTile, Stretch};
+use crate::protocol::{AskLanes, AskOutline, AskTile, Stretch, Which};
+use crate::sets::{self, Set};
 
 /// Wider or higher ones are no picture for a screen.
 const MOST: u32 = 1 << 14;
@@ -27,15 +30,19 @@ pub(crate) fn columns(file: &File, device: &Device, stretch: Stretch) -> Columns
 pub(crate) fn timeline(
     file: &File,
     device: &Device,
-    &AskTile { counter, stretch, y, height, pools, categories, .. }: &AskTile,
+    &AskTile { counter, stretch, y, height, pools, categories, ref only, .. }: &AskTile,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Tile> {
     let columns = columns(file, device, stretch);
     let rows = Rows::new(y, rows(stretch, height) as usize);
-    let pile = device.pile(&file.snapshot, counter, pools);
     if categories {
         device.categories(&file.snapshot);
     }
+    let set = some(file, device, only, go_on)?;
+    let pile = match &set {
+        Some(set) => set.pile(device, counter),
+        None => device.pile(&file.snapshot, counter, pools),
+    };
     let picture = pile.picture(&device.replay, &columns, rows, go_on)?;
     Some(tile(file, device, &picture, stretch, y))
 }
@@ -63,6 +70,14 @@ pub(crate) fn lanes(
     Some(tile(file, device, &picture, stretch, (0.0, f64::from(height))))
 }
 
+/// The allocations of a picture, if it is not of all. The outer `None` says that it was stopped.
+fn some(file: &File, device: &Device, only: &Which, go_on: &dyn Fn() -> bool) -> Option<Option<Arc<Set>>> {
+    if *only == Which::default() {
+        return Some(None);
+    }
+    sets::set(file, device, only, go_on).map(Some)
+}
+
 /// Numbers allocations by their appearance here, so that a picture is small to send and quick to color.
 fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f64, f64)) -> Tile {
     let mut owners = Vec::new();
@@ -87,25 +102,24 @@ fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f
             cells.resize(cells.len() + run.len(), cell);
         }
     }
-    let mut lines = Vec::new();
-    let mut named = hashbrown::HashSet::new();
-    for owner in &owners {
-        if named.insert(owner.line) {
-            lines.push((owner.line, file.stack_name(owner.stack).place.clone()));
-        }
-    }
-    lines.sort_unstable();
+    let lines = file.lines(owners.iter());
     Tile { stretch, y, height: picture.height as u32, shown: picture.shown.clone(), owners, lines, cells }
 }
 
 pub(crate) fn outline(
     file: &File,
     device: &Device,
-    &AskOutline { counter, stretch, alloc, pools, .. }: &AskOutline,
-) -> Vec<Option<(u64, u64)>> {
-    let pile = device.pile(&file.snapshot, counter, pools);
-    let shown = columns(file, device, stretch).shown(&device.replay, pile.counter());
-    shown.into_iter().map(|at| pile.place(&device.replay, alloc, at?)).collect()
+    &AskOutline { counter, stretch, alloc, pools, ref only, .. }: &AskOutline,
+    go_on: &dyn Fn() -> bool,
+) -> Option<Vec<Option<(u64, u64)>>> {
+    let set = some(file, device, only, go_on)?;
+    let pile = match &set {
+        Some(set) if set.members.binary_search(&alloc).is_err() => return Some(Vec::new()),
+        Some(set) => set.pile(device, counter),
+        None => device.pile(&file.snapshot, counter, pools),
+    };
+    let shown = pile.shown(&device.replay, &columns(file, device, stretch));
+    Some(shown.into_iter().map(|at| pile.place(&device.replay, alloc, at?)).collect())
 }
 
 pub(crate) fn curve(file: &File, device: &Device, stretch: Stretch) -> Curve {

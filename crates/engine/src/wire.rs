@@ -7,9 +7,24 @@ use serde::de::DeserializeOwned;
 /// The version of the protocol: a number made from the sources of its messages and the version of the program, so
 /// that nobody has to remember to count it up.
 pub const PROTOCOL: u32 = {
-    let version = hash(0x811c_9dc5, env!("CARGO_PKG_VERSION"));
-    let messages = hash(hash(version, include_str!("answers.rs")), include_str!("protocol.rs"));
-    hash(messages, include_str!("whatif.rs"))
+    let sources = [
+        env!("CARGO_PKG_VERSION"),
+        include_str!("answers.rs"),
+        include_str!("protocol.rs"),
+        include_str!("events.rs"),
+        include_str!("here.rs"),
+        include_str!("insights.rs"),
+        include_str!("range.rs"),
+        include_str!("report.rs"),
+        include_str!("sets.rs"),
+        include_str!("whatif.rs"),
+    ];
+    let (mut number, mut at) = (0x811c_9dc5, 0);
+    while at < sources.len() {
+        number = hash(number, sources[at]);
+        at += 1;
+    }
+    number
 };
 
 /// FNV-1a of a text. Carriage returns do not count: some systems check sources out with them.

@@ -20,7 +20,7 @@ fn all_answers_about_a_moment_agree() {
         assert_eq!(counters, replay.counters(at));
         let gap: u64 = info.gap.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(gap as i64, counters.reserved - counters.requested, "{}", at.words());
-        let map = session.ask(AskState { of, at }).unwrap();
+        let map = session.ask(AskState { of, at, categories: false }).unwrap();
         let held: u64 = map.ranges.iter().map(|range| range.size).sum();
         let active: u64 = map.ranges.iter().flat_map(|range| &range.blocks).map(|block| block.size).sum();
         assert_eq!((held as i64, active as i64), (counters.reserved, counters.active));
@@ -149,7 +149,9 @@ fn a_request_that_nobody_waits_for_is_not_answered() {
     let Recording { session, of, .. } = open("oom");
     let stretch = Stretch { axis: Axis::Events, x: (0.0, 100.0), width: 200 };
     let counter = Counter::Requested;
-    let tile = AskTile { of, counter, stretch, y: (0.0, 1e9), height: 100, pools: true, categories: true };
+    let only = Which::default();
+    let tile =
+        AskTile { of, counter, stretch, y: (0.0, 1e9), height: 100, pools: true, categories: true, only };
     assert_eq!(session.answer(&tile.into(), &|| false), None);
 }
 

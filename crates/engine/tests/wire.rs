@@ -18,13 +18,23 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
     let (counter, alloc, height) = (Counter::Requested, AllocIdx(3), 32);
     let all: Vec<Request> = vec![
         AskSummary { of }.into(),
-        AskTile { of, counter, stretch, y: (0.0, 1e9), height, pools: true, categories: true }.into(),
+        AskTile {
+            of,
+            counter,
+            stretch,
+            y: (0.0, 1e9),
+            height,
+            pools: true,
+            categories: true,
+            only: which.clone(),
+        }
+        .into(),
         AskLanes { of, counter, stretch, lanes: vec![(0, 0, 9)], height, categories: false }.into(),
-        AskOutline { of, counter, stretch, alloc, pools: false }.into(),
+        AskOutline { of, counter, stretch, alloc, pools: false, only: Which::default() }.into(),
         AskCurve { of, stretch }.into(),
         AskMoment { of, at, whole: true }.into(),
         AskDetails { of, alloc, at }.into(),
-        AskState { of, at }.into(),
+        AskState { of, at, categories: false }.into(),
         AskTree { of, weigh: Weigh::Lifetime(Moment::START, at), inverted: true, own: true }.into(),
         AskDiff { before: (of, Moment::START), after: (of, at), own: true }.into(),
         AskAllocations { of, list: list(Sort::Lifetime) }.into(),
@@ -39,6 +49,11 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
         AskSimulatedCurve { of, under: under.clone(), stretch }.into(),
         AskSimulatedMap { of, under, at }.into(),
         AskCsv { of, table: CsvOf::Allocations(list(Sort::Size)), first: 0, count: 9 }.into(),
+        AskLevels { of, counter, stretch, only: which.clone() }.into(),
+        AskHere { of, at, counter, by: By::Module, only: which }.into(),
+        AskRange { of, axis: Axis::Events, x: (10.0, 500.0) }.into(),
+        AskEvents { of, first: 5, count: 9 }.into(),
+        AskReport { of, what: ReportOf::Steps, at }.into(),
     ];
     // A request that is added must be added above: the match fails to compile, and then the number is wrong.
     let number = |request: &Request| match request {
@@ -64,8 +79,13 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
         Request::SimulatedCurve(_) => 19,
         Request::SimulatedMap(_) => 20,
         Request::Csv(_) => 21,
+        Request::Levels(_) => 22,
+        Request::Here(_) => 23,
+        Request::Range(_) => 24,
+        Request::Events(_) => 25,
+        Request::Report(_) => 26,
     };
-    assert!(all.iter().map(number).eq(0..22));
+    assert!(all.iter().map(number).eq(0..27));
     all
 }
 

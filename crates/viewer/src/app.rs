@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use egui::Ui;
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::query::NOTHING_RECORDED;
 use vramscope_analysis::{Counter, Moment};
 use vramscope_engine::color::{ColorBy, Coloring};
-use vramscope_engine::{AskConvert, AskMoment, AskSummary, News, Source, Summary};
+use vramscope_engine::{AskConvert, AskHere, AskMoment, AskSummary, By, Group, News, Source, Summary, Which};
 use vramscope_snapshot::StackId;
 
 use crate::camera::Camera;
 use crate::devices::{Device, Files};
+use crate::history::History;
+use crate::isolate::Isolated;
 use crate::remember::Memory;
 use crate::requests::{Host, Requests, Slot};
 use crate::save::Saves;
@@ -32,7 +35,8 @@ pub(crate) struct Settings {
     pub(crate) axis: Axis,
     #[serde(rename = "bytes")]
     pub(crate) counter: Counter,
-    pub(crate) color: ColorBy,
+    /// What colors mean, if that was chosen; else see [`App::color`].
+    pub(crate) color: Option<ColorBy>,
     pub(crate) tab: Tab,
     pub(crate) details: bool,
     pub(crate) sidebar: bool,
@@ -54,7 +58,7 @@ impl Default for Settings {
             dark: true,
             axis: Axis::Events,
             counter: Counter::Requested,
-            color: ColorBy::Stack,
+            color: None,
             tab: Tab::Flame,
             details: true,
             sidebar: true,
@@ -76,6 +80,9 @@ pub struct App {
     pub(crate) memory: Memory,
     pub(crate) files: Files,
     pub(crate) camera: Camera,
+    pub(crate) history: History,
+    /// What is alone on the chart.
+    pub(crate) isolated: Option<Isolated>,
     pub(crate) selection: Selection,
     pub(crate) saves: Saves,
     /// What views keep between frames.
@@ -105,6 +112,8 @@ impl App {
             settings,
             files: Files::default(),
             camera: Camera::default(),
+            history: History::default(),
+            isolated: None,
             selection: Selection::default(),
             saves: Saves::default(),
             parts: views::Parts::default(),
@@ -128,12 +137,19 @@ impl App {
 
     /// What colors depend on now, with the stacks that match the search.
     pub(crate) fn coloring<'a>(&self, found: Option<&'a [StackId]>, last: Moment) -> Coloring<'a> {
-        Coloring { by: self.settings.color, ground: self.palette().behind(), last, found }
+        Coloring { by: self.color(), ground: self.palette().behind(), last, found, focus: None }
+    }
+
+    /// What colors mean: what was chosen, else the category, or the stack where most categories are not known.
+    pub(crate) fn color(&self) -> ColorBy {
+        let known = self.files.devices.get(self.files.current).and_then(|device| device.categorized);
+        let default = if known == Some(false) { ColorBy::Stack } else { ColorBy::Category };
+        self.settings.color.unwrap_or(default)
     }
 
     /// Colors by something else.
     pub(crate) fn color_by(&mut self, by: ColorBy) {
-        self.settings.color = by;
+        self.settings.color = Some(by);
         self.colors_version += 1;
     }
 
@@ -142,7 +158,8 @@ impl App {
         self.now = ui.input(|input| input.time);
         self.files.touched |= ui.input(|input| input.pointer.any_pressed() || !input.keys_down.is_empty());
         self.receive(ui.ctx());
-        if self.camera.advance(self.now) {
+        let held = ui.input(|input| input.pointer.any_down());
+        if self.camera.advance(self.now) | self.follow_bytes(held) {
             ui.ctx().request_repaint();
         }
         self.save_picture();
@@ -150,6 +167,7 @@ impl App {
         self.selection.hover_at = None;
         crate::commands::keys(self, ui.ctx());
         views::show(self, ui);
+        self.note_shown(held);
         self.save_rows(ui.ctx());
         self.remember(ui.ctx());
     }
@@ -187,6 +205,7 @@ impl App {
             }
         }
         let first_is_known = self.files.devices.first().is_some_and(|device| device.summary.is_some());
+        self.learn_categories();
         if !self.files.started && self.device().is_some() {
             self.files.started = true;
             self.focus(self.files.current);
@@ -205,11 +224,32 @@ impl App {
         }
     }
 
+    /// Finds out whether most of the peak of the device that is shown has a category.
+    fn learn_categories(&mut self) {
+        let Some((of, summary)) = self.device() else { return };
+        if self.files.devices[self.files.current].categorized.is_some() {
+            return;
+        }
+        let counter = Counter::Requested;
+        let ask =
+            AskHere { of, at: summary.peak(counter).at, counter, by: By::Category, only: Which::default() };
+        let Some(answer) = self.requests.want(Slot::Categorized(of), ask) else { return };
+        let unknown = Group::Category(DEFAULT_CATEGORIES.len() as u8 - 1);
+        let rows = answer.value.rows.iter().filter(|row| row.group.as_ref() == Some(&unknown));
+        let unknown: u64 = rows.map(|row| row.sum.bytes).sum();
+        self.files.devices[self.files.current].categorized = Some(unknown <= answer.value.all.bytes / 2);
+        self.colors_version += 1;
+    }
+
     /// Shows a device.
     pub(crate) fn focus(&mut self, device: usize) {
         let Some(summary) = self.files.devices.get(device).and_then(|device| device.summary.clone()) else {
             return;
         };
+        if device != self.files.current {
+            self.isolated = None;
+            self.selection.range = None;
+        }
         let same_length = self.device().is_some_and(|(_, now)| now.events == summary.events);
         self.files.current = device;
         if self.settings.axis == Axis::Time && summary.time.is_none() {
@@ -258,7 +298,7 @@ impl App {
 
     /// Moves to a view at once, as the pointer does.
     pub(crate) fn set_view(&mut self, view: View) {
-        self.camera.set(self.within_limits(view));
+        self.camera.set(self.within_limits(view), self.now);
     }
 
     /// Moves to a view with a short glide.
@@ -266,8 +306,9 @@ impl App {
         self.camera.glide(self.within_limits(goal), self.now);
     }
 
-    /// The whole run.
+    /// The whole run, with bytes that follow.
     pub(crate) fn fit(&mut self) {
+        self.camera.locked = false;
         if let Some((_, summary)) = self.device() {
             let whole = |of: &Summary| View::whole(of, self.settings.axis, self.settings.counter);
             let mut view = whole(&summary);

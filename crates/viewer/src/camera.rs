@@ -1,4 +1,4 @@
-//! The view as it moves: at once with the pointer, gliding to a goal, back and forward again.
+//! The view as it moves: at once with the pointer, or gliding to a goal.
 
 use vramscope_analysis::pictures::Axis;
 
@@ -6,10 +6,6 @@ use crate::view::View;
 
 /// Animation length, in seconds.
 const EASE: f64 = 0.12;
-/// A view that was still for this many seconds can be gone back to.
-const SETTLE: f64 = 0.35;
-/// Views that can be gone back to.
-const MOST_VIEWS: usize = 100;
 
 /// What is shown, and where it moves.
 #[derive(Default)]
@@ -17,23 +13,24 @@ pub(crate) struct Camera {
     pub(crate) view: View,
     /// From where to where it glides, and since when.
     ease: Option<(View, View, f64)>,
-    past: Vec<View>,
-    future: Vec<View>,
-    /// The view that came last, and since when.
-    settled: (View, f64),
+    /// The bytes were chosen by hand, and do not follow what is shown.
+    pub(crate) locked: bool,
+    /// When the pointer or a key moved it last.
+    moved: f64,
     /// The axis that the same stretch is being looked up on.
     pub(crate) converting: Option<Axis>,
 }
 
 impl Camera {
-    /// Shows a view without anything to go back to.
+    /// Shows a view at once, with nothing else under way.
     pub(crate) fn start(&mut self, view: View, now: f64) {
-        *self = Self { view, settled: (view, now), ..Self::default() };
+        *self = Self { view, locked: self.locked, moved: now, ..Self::default() };
     }
 
     /// Moves at once.
-    pub(crate) fn set(&mut self, view: View) {
+    pub(crate) fn set(&mut self, view: View, now: f64) {
         self.ease = None;
+        self.moved = now;
         self.view = view;
     }
 
@@ -42,44 +39,30 @@ impl Camera {
         self.ease = Some((self.view, goal, now));
     }
 
+    /// What is shown when a glide has come to its end.
+    pub(crate) fn goal(&self) -> View {
+        self.ease.map_or(self.view, |(_, goal, _)| goal)
+    }
+
+    /// Seconds since the pointer or a key moved it; none while it glides.
+    pub(crate) fn rested(&self, now: f64) -> f64 {
+        if self.ease.is_some() { 0.0 } else { now - self.moved }
+    }
+
     /// Waits for the same stretch on another axis.
     pub(crate) fn convert_to(&mut self, axis: Axis) {
         self.converting = Some(axis);
         self.ease = None;
     }
 
-    /// Goes on with a glide and keeps what lasted a while. Says whether it still moves.
+    /// Goes on with a glide. Says whether it still moves.
     pub(crate) fn advance(&mut self, now: f64) -> bool {
-        let moves = self.ease.is_some();
-        if let Some((from, goal, since)) = self.ease {
-            let share = ((now - since) / EASE).clamp(0.0, 1.0);
-            self.view = from.towards(&goal, 1.0 - (1.0 - share).powi(3));
-            if share >= 1.0 {
-                self.set(goal);
-            }
+        let Some((from, goal, since)) = self.ease else { return false };
+        let share = ((now - since) / EASE).clamp(0.0, 1.0);
+        self.view = from.towards(&goal, 1.0 - (1.0 - share).powi(3));
+        if share >= 1.0 {
+            (self.view, self.ease) = (goal, None);
         }
-        if self.settled.0 != self.view {
-            let lasted = now - self.settled.1 > SETTLE && self.ease.is_none();
-            if lasted && self.settled.0.x.1 > 0.0 && self.settled.0.axis == self.view.axis {
-                self.past.push(self.settled.0);
-                self.future.clear();
-                if self.past.len() > MOST_VIEWS {
-                    self.past.remove(0);
-                }
-            }
-            self.settled = (self.view, now);
-        }
-        moves
-    }
-
-    /// Back to the view before, or forward again.
-    pub(crate) fn go(&mut self, back: bool, now: f64) {
-        let (from, to) =
-            if back { (&mut self.past, &mut self.future) } else { (&mut self.future, &mut self.past) };
-        if let Some(view) = from.pop() {
-            to.push(self.view);
-            self.ease = Some((self.view, view, now));
-            self.settled = (view, now);
-        }
+        true
     }
 }

@@ -4,14 +4,16 @@ use egui::{Context, Event, Key, Modifiers};
 use vramscope_engine::color::ColorBy;
 
 use crate::app::App;
-use crate::view::View;
-use crate::views::{Tab, search, timeline};
+use crate::views::{Tab, search};
 
 /// Something that can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Fit,
     FitBytes,
+    LockBytes,
+    Isolate,
+    ShowAll,
     ZoomSelected,
     Peak,
     Oom,
@@ -56,11 +58,14 @@ type Entry = (Command, &'static str, Option<(Modifiers, Key)>);
 pub(crate) const TABLE: &[Entry] = &[
     (Command::Fit, "Show the whole run", Some((PLAIN, Key::F))),
     (Command::FitBytes, "Fit the bytes to what is shown", Some((SHIFT, Key::F))),
+    (Command::LockBytes, "Let the bytes follow what is shown, or lock them", Some((PLAIN, Key::Y))),
+    (Command::Isolate, "Show only the line of the selection", Some((PLAIN, Key::I))),
+    (Command::ShowAll, "Show all memory again", Some((SHIFT, Key::I))),
     (Command::ZoomSelected, "Show the whole life of the selection", Some((PLAIN, Key::Z))),
     (Command::Peak, "Go to the peak", Some((PLAIN, Key::P))),
     (Command::Oom, "Go to the next failed allocation", Some((PLAIN, Key::O))),
     (Command::Axis, "Switch between events and time", Some((PLAIN, Key::T))),
-    (Command::Back, "Back to the view before", Some((ALT, Key::ArrowLeft))),
+    (Command::Back, "Undo: back to what was shown before", Some((ALT, Key::ArrowLeft))),
     (Command::Forward, "Forward again", Some((ALT, Key::ArrowRight))),
     (Command::StepBack, "Cursor one event back", Some((PLAIN, Key::Comma))),
     (Command::StepForward, "Cursor one event on", Some((PLAIN, Key::Period))),
@@ -93,6 +98,8 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::Tab(Tab::Insights), "Insights", Some((PLAIN, Key::Num7))),
     (Command::Tab(Tab::Compare), "Compare", Some((PLAIN, Key::Num8))),
     (Command::Tab(Tab::Settings), "Settings and verdict", Some((PLAIN, Key::Num9))),
+    (Command::Tab(Tab::Events), "Events", Some((PLAIN, Key::E))),
+    (Command::Tab(Tab::Breakdown), "Modules, phases, steps, pools, fragmentation", Some((PLAIN, Key::B))),
     (Command::Tab(Tab::WhatIf), "What if: other allocator settings, simulated", Some((PLAIN, Key::Num0))),
     (Command::Color(ColorBy::Stack), "Color by stack", None),
     (Command::Color(ColorBy::Size), "Color by size", None),
@@ -105,9 +112,10 @@ pub(crate) const TABLE: &[Entry] = &[
 /// What the mouse and held keys do.
 pub(crate) const GESTURES: &[(&str, &str)] = &[
     ("W A S D, arrows", "zoom in and out, left, right; with Shift the bytes"),
-    ("wheel", "zoom at the pointer; Shift bytes only, Alt the x axis only"),
+    ("wheel", "zoom at the pointer; Shift bytes only, Ctrl both"),
     ("drag", "pan"),
     ("Ctrl + drag", "zoom to a box"),
+    ("Shift + drag", "mark a range; also a drag along the axis"),
     ("R + drag", "measure bytes and time; Esc removes the ruler"),
     ("click", "select an allocation and set the cursor"),
     ("double click", "show the whole run"),
@@ -167,7 +175,7 @@ pub(crate) fn keys(app: &mut App, ctx: &Context) {
     }
     for (button, back) in [(egui::PointerButton::Extra1, true), (egui::PointerButton::Extra2, false)] {
         if ctx.input(|input| input.pointer.button_pressed(button)) {
-            app.camera.go(back, app.now);
+            app.go(back);
         }
     }
     if !typing {
@@ -201,6 +209,7 @@ fn steer(app: &mut App, ctx: &Context) {
     let mut view = app.camera.view;
     let middle = (view.x.0 + view.x.1) / 2.0;
     if shift {
+        app.camera.locked = true;
         view.y = (view.y.0, view.y.0 + (view.y.1 - view.y.0) * factor);
         view = view.moved(0.0, held.1 * SPEED * dt * 0.5);
     } else {
@@ -215,14 +224,44 @@ fn escape(app: &mut App) {
     let parts = &mut app.parts;
     if parts.help || parts.palette.is_some() || parts.start.open {
         (parts.help, parts.palette, parts.start.open) = (false, None, false);
-    } else if app.selection.ruler.take().is_none() && !parts.search.text.is_empty() {
+    } else if app.selection.ruler.take().is_some() || app.selection.range.take().is_some() {
+    } else if !parts.search.text.is_empty() {
         parts.search.text.clear();
+    } else if app.selection.alloc.is_none() {
+        app.show_all();
     } else {
         app.selection.alloc = None;
     }
 }
 
 impl Command {
+    /// The heading that its key stands under.
+    pub(crate) fn group(self) -> &'static str {
+        match self {
+            Self::Fit
+            | Self::FitBytes
+            | Self::LockBytes
+            | Self::ZoomSelected
+            | Self::Isolate
+            | Self::ShowAll
+            | Self::Axis
+            | Self::Pools => "THE CHART",
+            Self::Peak
+            | Self::Oom
+            | Self::Back
+            | Self::Forward
+            | Self::StepBack
+            | Self::StepForward
+            | Self::Search
+            | Self::NextHit
+            | Self::LastHit
+            | Self::NextDevice
+            | Self::LastDevice => "GOING PLACES",
+            Self::Tab(_) | Self::Color(_) => "VIEWS",
+            _ => "THE WINDOW",
+        }
+    }
+
     pub(crate) fn run(self, app: &mut App, ctx: &Context) {
         let Some((_, summary)) = app.device() else {
             match self {
@@ -235,11 +274,12 @@ impl Command {
         };
         match self {
             Self::Fit => app.fit(),
-            Self::FitBytes => {
-                if let Some(top) = timeline::highest_shown(app) {
-                    app.glide(View { y: (0.0, top * 1.06), ..app.camera.view });
-                }
+            Self::FitBytes => app.camera.locked = false,
+            Self::LockBytes => app.camera.locked = !app.camera.locked,
+            Self::ShowAll => {
+                app.show_all();
             }
+            Self::Isolate => app.isolate_selected(),
             Self::ZoomSelected => app.zoom_to_selected(),
             Self::Peak => {
                 let counter = app.settings.counter;
@@ -252,8 +292,8 @@ impl Command {
                 }
             }
             Self::Axis => app.toggle_axis(),
-            Self::Back => app.camera.go(true, app.now),
-            Self::Forward => app.camera.go(false, app.now),
+            Self::Back => app.go(true),
+            Self::Forward => app.go(false),
             Self::StepBack => app.step(-1),
             Self::StepForward => app.step(1),
             Self::Search => app.parts.search.focus = true,

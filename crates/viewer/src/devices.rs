@@ -15,6 +15,8 @@ pub(crate) struct Device {
     pub(crate) summary: Option<Arc<Summary>>,
     /// What it is called in lists: the rank, and what tells it from others with the same.
     pub(crate) name: String,
+    /// Whether most of its peak has a category, once that is known.
+    pub(crate) categorized: Option<bool>,
     path: String,
     place: Name,
 }
@@ -109,6 +111,7 @@ impl App {
         let files = &mut self.files;
         let place = vramscope_naming::name(path);
         let added = sources.into_iter().map(|source| Device {
+            categorized: None,
             source,
             summary: None,
             name: String::new(),

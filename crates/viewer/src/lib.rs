@@ -9,6 +9,8 @@ mod camera;
 mod color;
 mod commands;
 mod devices;
+mod history;
+mod isolate;
 mod link;
 #[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
 mod native;

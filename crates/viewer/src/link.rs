@@ -20,7 +20,7 @@ fn value<T: serde::Serialize + Copy>(all: &[T], text: &str) -> Option<T> {
 }
 
 impl Tab {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Segments,
         Self::State,
         Self::Flame,
@@ -30,6 +30,9 @@ impl Tab {
         Self::Insights,
         Self::Compare,
         Self::Settings,
+        Self::WhatIf,
+        Self::Events,
+        Self::Breakdown,
     ];
 }
 
@@ -54,7 +57,7 @@ impl App {
             self.selection.cursor.0,
             word(&self.settings.tab),
             word(&self.settings.counter),
-            word(&self.settings.color),
+            word(&self.color()),
         );
         if let Some(AllocIdx(alloc)) = self.selection.alloc {
             link += &format!("&alloc={alloc}");

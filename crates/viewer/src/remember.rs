@@ -23,7 +23,7 @@ pub(crate) struct Place {
     view: View,
     #[serde(rename = "bytes")]
     counter: Counter,
-    color: ColorBy,
+    color: Option<ColorBy>,
     cursor: Moment,
     selected: Option<AllocIdx>,
 }
@@ -81,7 +81,8 @@ impl App {
             self.camera.view = place.view.clamped(&limits);
         }
         self.settings.counter = place.counter;
-        self.color_by(place.color);
+        self.settings.color = place.color;
+        self.colors_version += 1;
         self.selection.cursor = place.cursor.min(summary.last());
         self.selection.alloc = place.selected.filter(|alloc| alloc.0 < summary.allocations);
     }

@@ -25,6 +25,22 @@ pub enum Slot {
     Selected,
     /// The counters of the part that is shown.
     Curve,
+    /// The level of what is alone on the chart.
+    Levels,
+    /// What is live by what the colors mean.
+    Legend,
+    /// What a marked range did.
+    Range,
+    /// The events one by one.
+    Events,
+    /// A table that answers one question.
+    Report,
+    /// What is live by line.
+    HereLines,
+    /// What is live by category.
+    HereCategories,
+    /// Whether most of a device has a category.
+    Categorized(Source),
     /// The counters of the whole run.
     Minimap,
     /// The segment timeline.
@@ -76,9 +92,16 @@ impl Slot {
             Self::Summary(_) | Self::Convert => 6,
             Self::Coarse => 5,
             Self::Timeline | Self::Details => 4,
-            Self::Curve | Self::Minimap | Self::Base | Self::Selected | Self::Hover | Self::Cursor => 3,
+            Self::Curve
+            | Self::Levels
+            | Self::Minimap
+            | Self::Base
+            | Self::Selected
+            | Self::Hover
+            | Self::Cursor => 3,
             // A simulation takes longer than a picture may wait.
             Self::SimulatedCurve | Self::SimulatedMap => 1,
+            Self::Categorized(_) => 1,
             Self::Insights(_) | Self::Rank(_) | Self::Save | Self::Simulable | Self::Simulated => 0,
             _ => 2,
         }

@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use vramscope_analysis::Line;
 use vramscope_analysis::tables::{
-    ALLOCATIONS, BLOCKS, DIFF, FINDINGS, LANES, SETTINGS, TOTALS, TREE, TRIALS,
+    ALLOCATIONS, BLOCKS, DIFF, EVENTS, FINDINGS, LANES, SETTINGS, TOTALS, TREE, TRIALS,
 };
 use vramscope_analysis::whatif::Row;
 use vramscope_engine::{
-    AskAllocations, AskCsv, AskDiff, AskLifetimes, AskStacks, AskState, AskTree, CsvOf, DiffTreeNode,
-    Insight, Label, LaneInfo, Source, TreeNode, paint,
+    AskAllocations, AskCsv, AskDiff, AskLifetimes, AskReport, AskStacks, AskState, AskTree, CsvOf,
+    DiffTreeNode, Insight, Label, LaneInfo, ReportRow, Source, TreeNode, paint,
 };
 use vramscope_format::table::{Column, Value, csv_heading, csv_row};
-use vramscope_format::{Formulas, count};
+use vramscope_format::{Formulas, count, csv};
 
 use crate::app::App;
 use crate::requests::Slot;
@@ -102,6 +102,7 @@ impl Saving {
         let columns: &[Column] = match table {
             CsvOf::Allocations(_) | CsvOf::Lifetimes(..) => &ALLOCATIONS,
             CsvOf::Totals(_) => &TOTALS,
+            CsvOf::Events => &EVENTS,
         };
         Self { of, table, text: csv_heading(columns), rows: 0 }
     }
@@ -111,6 +112,7 @@ impl Saving {
             CsvOf::Allocations(_) => "allocations.csv",
             CsvOf::Lifetimes(..) => "lifetimes.csv",
             CsvOf::Totals(_) => "totals.csv",
+            CsvOf::Events => "events.csv",
         }
     }
 }
@@ -133,6 +135,11 @@ impl App {
                 let bars = |ask: AskLifetimes| Saving::new(ask.of, CsvOf::Lifetimes(ask.which, ask.group));
                 return self.save_table(shown.map(bars));
             }
+            Tab::Events => {
+                let of = self.device().map(|(of, _)| of);
+                return self.save_table(of.map(|of| Saving::new(of, CsvOf::Events)));
+            }
+            Tab::Breakdown => ("breakdown.csv", report(self)),
             Tab::Flame => ("flame.csv", tree(self, Slot::Flame)),
             Tab::Tree => ("tree.csv", tree(self, Slot::Tree)),
             Tab::State => ("state.csv", state(self)),
@@ -195,6 +202,23 @@ fn outline<'a, N>(
         open.extend(children.iter().rev().map(|&child| (child, depth + 1)));
     }
     Some(found)
+}
+
+/// The table of the breakdown that is shown: numbers, and words where there are none.
+fn report(app: &App) -> Option<String> {
+    let report = app.requests.look::<AskReport>(Slot::Report)?.value;
+    let line = |cells: Vec<String>| {
+        let cells: Vec<String> = cells.iter().map(|cell| csv(cell, Formulas::Escape)).collect();
+        cells.join(",") + "\n"
+    };
+    let heading = std::iter::once(&report.name).chain(&report.columns).cloned();
+    let row = |row: &ReportRow| {
+        let number = |(value, words): &(i64, String)| {
+            if words.contains(|c: char| c.is_ascii_digit()) { value.to_string() } else { words.clone() }
+        };
+        line(std::iter::once(row.name.clone()).chain(row.cells.iter().map(number)).collect())
+    };
+    Some(line(heading.collect()) + &report.rows.iter().map(row).collect::<String>())
 }
 
 fn tree(app: &App, slot: Slot) -> Option<String> {

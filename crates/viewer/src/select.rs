@@ -3,7 +3,7 @@
 use egui::Context;
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{AllocIdx, Moment};
-use vramscope_engine::{AskDetails, Details};
+use vramscope_engine::{AskDetails, Details, Group};
 use vramscope_snapshot::StackId;
 
 use crate::app::App;
@@ -20,6 +20,13 @@ pub(crate) struct Ruler {
     pub(crate) axis: Axis,
 }
 
+/// A part of the axis that was marked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Range {
+    pub(crate) axis: Axis,
+    pub(crate) x: (f64, f64),
+}
+
 /// What is selected and pointed at.
 #[derive(Default)]
 pub(crate) struct Selection {
@@ -30,6 +37,7 @@ pub(crate) struct Selection {
     /// The moment under the pointer.
     pub(crate) hover_at: Option<Moment>,
     pub(crate) ruler: Option<Ruler>,
+    pub(crate) range: Option<Range>,
 }
 
 impl App {
@@ -117,6 +125,26 @@ impl App {
         self.parts.tables.by_stack = false;
         self.parts.tables.when = When::Selected;
         self.open_tab(Tab::Tables);
+    }
+
+    /// Shows only the line of the selection; everything again if it is alone already.
+    pub(crate) fn isolate_selected(&mut self) {
+        match self.selected_details() {
+            Some(details) => {
+                let owner = &details.owner;
+                let line = owner.line != vramscope_engine::LineId(0);
+                let group = if line { Group::Line(owner.line) } else { Group::Stack(owner.stack) };
+                self.isolate(group, &details.place);
+            }
+            None => self.say("Select an allocation first: its line is shown alone".into()),
+        }
+    }
+
+    /// Two moments of this recording in the compare view.
+    pub(crate) fn compare_moments(&mut self, before: Moment, after: Moment) {
+        self.parts.compare.other = None;
+        self.parts.compare.before = Some(before);
+        self.set_cursor(after);
     }
 
     /// Two devices side by side in the compare view.

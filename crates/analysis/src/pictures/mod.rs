@@ -10,7 +10,8 @@
 //! pixel belongs to the allocation that its centre lies in. At the bottom is what was there before the
 //! first event, what stays longest lowest; above it the others in order of birth. Where private pools stand
 //! together, they lie below all else, each stacked in the same way and as high as what it holds: what is above
-//! its allocations is its own idle memory.
+//! its allocations is its own idle memory. A pile of some allocations has only these, and of the moments of a column
+//! it shows the first at which they are highest.
 //!
 //! **Rows, segment timeline.** A pixel belongs to the allocation whose block its centre lies in at the
 //! moment of the column, or to a hole, or to nothing where no memory is held.
@@ -21,10 +22,12 @@
 mod address;
 mod clock;
 pub(crate) mod highest;
+mod levels;
 mod pile;
 
 pub use address::{Lane, Lanes, lanes};
 pub use clock::Clock;
+pub use levels::Levels;
 pub use pile::Pile;
 
 use serde::{Deserialize, Serialize};
@@ -111,13 +114,18 @@ impl Columns {
 
     /// The moment that each column shows.
     pub fn shown(&self, replay: &Replay, counter: Counter) -> Vec<Option<Moment>> {
+        self.shown_by(|from, to| replay.highest(counter, from, to))
+    }
+
+    /// The same, where `highest` says which moment of a stretch that is.
+    fn shown_by(&self, highest: impl Fn(Moment, Moment) -> Moment) -> Vec<Option<Moment>> {
         let mut last = None;
         let shown = self.iter().map(|moments| {
             let (from, to) = moments?;
             match last {
                 Some((range, at)) if range == (from, to) => Some(at),
                 _ => {
-                    let at = replay.highest(counter, from, to);
+                    let at = highest(from, to);
                     last = Some(((from, to), at));
                     Some(at)
                 }

@@ -10,7 +10,7 @@
 //! A column of pixels visits only nodes that the centre of some pixel lies in. The allocations from
 //! before the first event are sorted by their end: those that live are a prefix, and need one sum each.
 
-use crate::pictures::{Cell, Columns, Picture, Rows};
+use crate::pictures::{Cell, Columns, Levels, Picture, Rows};
 use crate::questions::envelope::Envelope;
 use crate::questions::pools::Pools;
 use crate::replay::Replay;
@@ -81,6 +81,8 @@ pub struct Pile {
     counter: Counter,
     /// From the bottom up: private pools, then all else.
     layers: Vec<Layer>,
+    /// The level of a pile of some allocations; that of all of them is the counter of the device.
+    levels: Option<Levels>,
 }
 
 /// Allocations that stand together.
@@ -147,7 +149,33 @@ impl Pile {
         let around = envelopes.iter().cloned().enumerate().map(Some).chain([None]);
         let layers =
             members.into_iter().zip(around).map(|(all, envelope)| Layer::new(measure, all, envelope));
-        Self { counter, layers: layers.collect() }
+        Self { counter, layers: layers.collect(), levels: None }
+    }
+
+    /// A pile of some allocations only.
+    pub fn of(replay: &Replay, counter: Counter, members: &[AllocIdx]) -> Self {
+        let counter = if counter == Counter::Reserved { Counter::Active } else { counter };
+        let measure = Measure { allocations: replay.allocations(), counter };
+        let lives = |index: &AllocIdx| {
+            index.index() < replay.allocations().len() && measure.born(*index) < measure.end(*index)
+        };
+        let members: Vec<AllocIdx> = members.iter().copied().filter(lives).collect();
+        let life = |&index: &AllocIdx| (measure.born(index), measure.end(index), measure.bytes(index));
+        let levels = Levels::new(members.iter().map(life));
+        Self { counter, layers: vec![Layer::new(measure, members, None)], levels: Some(levels) }
+    }
+
+    /// The level of a pile of some allocations.
+    pub fn levels(&self) -> Option<&Levels> {
+        self.levels.as_ref()
+    }
+
+    /// The moment that each column shows.
+    pub fn shown(&self, replay: &Replay, columns: &Columns) -> Vec<Option<Moment>> {
+        match &self.levels {
+            Some(levels) => columns.shown_by(|from, to| levels.highest(from, to)),
+            None => columns.shown(replay, self.counter),
+        }
     }
 
     /// What is piled up.
@@ -163,7 +191,7 @@ impl Pile {
         rows: Rows,
         go_on: &dyn Fn() -> bool,
     ) -> Option<Picture> {
-        let shown = columns.shown(replay, self.counter);
+        let shown = self.shown(replay, columns);
         let measure = self.measure(replay);
         Picture::paint(shown, rows.count, go_on, |at, column| {
             let mut low = 0;

@@ -54,7 +54,7 @@ fn a_recording_is_shown_as_it_was_left() {
     click(&mut harness, at);
     key(&mut harness, Key::T);
     let app = harness.state_mut();
-    app.settings.color = ColorBy::Size;
+    app.settings.color = Some(ColorBy::Size);
     app.camera.view.x = (1e6, 1.2e6);
     // A place is kept once it has been still for half a second.
     harness.run_steps(60);
@@ -69,7 +69,7 @@ fn a_recording_is_shown_as_it_was_left() {
     let again = open(host);
     let app = again.state();
     assert_eq!((app.camera.view, app.selection.cursor, app.selection.alloc), (view, cursor, selected));
-    assert_eq!((app.settings.axis, app.settings.color), (Axis::Time, ColorBy::Size));
+    assert_eq!((app.settings.axis, app.settings.color), (Axis::Time, Some(ColorBy::Size)));
 
     // Another recording begins anew.
     let mut host = Direct::default();

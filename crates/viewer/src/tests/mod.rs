@@ -6,7 +6,6 @@ mod pictures;
 mod profiles;
 #[cfg(feature = "screenshots")]
 mod screenshots;
-mod soft;
 mod views;
 mod whatif;
 
@@ -21,7 +20,7 @@ use vramscope_engine::{News, OpenFile, Request, Response, Session};
 use vramscope_snapshot::Reader;
 
 use crate::{App, Host, Slot};
-use soft::Soft;
+use vramscope_soft::Soft;
 
 /// A host that answers at once, so that a test never waits.
 #[derive(Default)]

@@ -4,11 +4,11 @@ use egui::{Key, pos2};
 use vramscope_engine::AskTile;
 use vramscope_engine::color::ColorBy;
 
-use super::soft::pixel;
 use super::{plot, settle, window};
 use crate::color::rgb;
 use crate::requests::Slot;
 use crate::theme::Palette;
+use vramscope_soft::pixel;
 
 #[test]
 fn pixels_have_the_color_of_the_allocation_that_the_engine_says_owns_them() {

@@ -11,6 +11,7 @@ use vramscope_snapshot::{DeviceId, Reader};
 
 use super::{bytes_of, click, drag, key, open, plot, point, settle, window};
 use crate::requests::Slot;
+use crate::view::View;
 use crate::views::Tab;
 
 pub(super) fn replay(name: &str) -> Replay {
@@ -74,14 +75,49 @@ fn the_wheel_zooms_at_the_pointer_and_back_returns() {
     assert!(zoomed.x.1 - zoomed.x.0 < (before.x.1 - before.x.0) * 0.7);
     let (was, is) = (before.point(plot(&harness), at), zoomed.point(plot(&harness), at));
     assert!((was.0 - is.0).abs() < 1.0, "the event under the pointer stays there");
-    harness.event_modifiers(turn(Modifiers::ALT), Modifiers::ALT);
+    assert_eq!(zoomed.y.0, 0.0, "bytes follow what is shown, from zero");
+    harness.event_modifiers(turn(Modifiers::SHIFT), Modifiers::SHIFT);
     harness.run_steps(40);
-    assert_eq!(harness.state().camera.view.y, zoomed.y, "with Alt only the x axis");
+    let locked = harness.state().camera.view;
+    assert_eq!(locked.x, zoomed.x, "with Shift only bytes");
+    assert!(locked.y.1 - locked.y.0 < zoomed.y.1 * 0.8, "and they stay as they were chosen");
+    // Every change is undone by itself, and done again.
+    let mut go = |key: Key| {
+        harness.key_press_modifiers(Modifiers::ALT, key);
+        harness.run_steps(40);
+        harness.state().camera.view
+    };
+    assert_eq!(go(Key::ArrowLeft), zoomed);
+    assert_eq!(go(Key::ArrowLeft).x, before.x);
+    assert_eq!(go(Key::ArrowRight), zoomed);
+    key(&mut harness, Key::F);
+    assert_eq!(harness.state().camera.view.x, before.x);
     harness.key_press_modifiers(Modifiers::ALT, Key::ArrowLeft);
     harness.run_steps(40);
-    assert_eq!(harness.state().camera.view.x, zoomed.x);
-    key(&mut harness, Key::F);
-    harness.run_steps(20);
+    assert_eq!(harness.state().camera.view, zoomed, "showing the whole run is a change, too");
+}
+
+#[test]
+fn a_drag_is_one_change_however_long_it_takes() {
+    let mut harness = window(&[("oom", "")]);
+    let whole = harness.state().camera.view;
+    harness.state_mut().glide(View { x: (4_000.0, 8_000.0), ..whole });
+    harness.run_steps(40);
+    let before = harness.state().camera.view;
+    let at = point(&harness, 0.5, 0.5);
+    harness.hover_at(at);
+    harness.step();
+    harness.drag_at(at);
+    for moved in 1..6 {
+        // A second or more between two movements, while the button is down.
+        harness.hover_at(at + vec2(-20.0 * moved as f32, 0.0));
+        harness.run_steps(6);
+    }
+    harness.drop_at(at + vec2(-100.0, 0.0));
+    harness.run_steps(10);
+    assert!(harness.state().camera.view.x.0 > before.x.0);
+    harness.key_press_modifiers(Modifiers::ALT, Key::ArrowLeft);
+    harness.run_steps(10);
     assert_eq!(harness.state().camera.view.x, before.x);
 }
 
@@ -131,8 +167,14 @@ fn every_tab_opens_and_shows_its_data() {
         (Tab::Tree, "Tree", Slot::Tree),
         (Tab::Lifetimes, "Lifetimes", Slot::Lifetimes),
         (Tab::Tables, "Tables", Slot::Allocations),
+        (Tab::Events, "Events", Slot::Events),
+        (Tab::Breakdown, "Breakdown", Slot::Report),
         (Tab::Compare, "Compare", Slot::Diff),
     ] {
+        if harness.query_by_label(name).is_none() {
+            harness.get_by_label("more ▾").click();
+            settle(&mut harness);
+        }
         harness.get_by_label(name).click();
         settle(&mut harness);
         let app = harness.state();

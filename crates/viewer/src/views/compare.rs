@@ -20,7 +20,7 @@ pub(crate) struct Compare {
     /// Another device; the same one if `None`.
     pub(crate) other: Option<usize>,
     /// The moment before; the start if `None`.
-    before: Option<Moment>,
+    pub(crate) before: Option<Moment>,
     toggled: HashSet<Vec<u32>>,
 }
 

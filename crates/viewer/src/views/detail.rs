@@ -1,22 +1,22 @@
 //! The panel of details: all about the selected allocation, to read and to copy. It stays while the pointer moves.
 
 use egui::{Align2, RichText, ScrollArea, Sense, Ui, vec2};
-use vramscope_analysis::{Counter, Moment};
-use vramscope_engine::{AskDetails, AskMoment, Details, FrameInfo, Neighbour};
-use vramscope_format::{Units, bytes, clock, count, duration, plural, since, size, stream};
+use vramscope_analysis::Moment;
+use vramscope_engine::{AskDetails, Details, FrameInfo, Group, Neighbour};
+use vramscope_format::{Units, clock, count, duration, fit, plural, size, stream};
 
 use crate::app::App;
 use crate::color;
 use crate::requests::Slot;
 use crate::theme;
+use crate::views::here;
 use crate::views::ranks::heading;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     ui.set_min_width(ui.available_width());
     let Some((of, _)) = app.device() else { return };
     let Some(alloc) = app.selection.alloc else {
-        moment(app, ui);
-        return;
+        return here::show(app, ui);
     };
     let answer = app.requests.want(Slot::Details, AskDetails { of, alloc, at: app.selection.cursor });
     let Some(answer) = answer else { return };
@@ -27,72 +27,21 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     });
 }
 
-/// Without a selection: the moment at the cursor.
-fn moment(app: &mut App, ui: &mut Ui) {
-    let palette = app.palette();
-    let Some((_, summary)) = app.device() else { return };
-    heading(app, ui, "AT THE CURSOR");
-    let Some(answer) = app.requests.look::<AskMoment>(Slot::Cursor) else { return };
-    let info = answer.value;
-    ui.label(
-        RichText::new(bytes(info.counters[app.settings.counter])).font(theme::big()).color(palette.text),
-    );
-    ui.label(
-        RichText::new(format!("{} {}", summary.name_of(app.settings.counter), info.at.words()))
-            .color(palette.dim),
-    );
-    ui.add_space(8.0);
-    for which in Counter::ALL {
-        let value = info.counters[which];
-        if summary.tells(which) {
-            pair(app, ui, which.name(), &bytes(value), &Units::Bytes.bytes(value));
-        } else {
-            pair(app, ui, which.name(), "not in this file", "");
-        }
-    }
-    pair(app, ui, "live", &plural(info.live, "allocation"), "");
-    if !info.event.is_empty() {
-        pair(app, ui, "event", &info.event, "");
-    }
-    if !info.phases.is_empty() {
-        pair(app, ui, "phase", &info.phases.join(" › "), "");
-    }
-    if let (Some(time), Some((origin, _))) = (info.time, summary.time) {
-        pair(app, ui, "time", &since(time.saturating_sub(origin), 3), &clock(time));
-    }
-    if !info.gap.is_empty() && summary.has.reserved {
-        ui.add_space(10.0);
-        heading(app, ui, "RESERVED BUT NOT REQUESTED");
-        let total = info.counters.reserved - info.counters.requested;
-        ui.label(RichText::new(bytes(total)).font(theme::strong()).color(palette.text));
-        for (name, part) in &info.gap {
-            share_bar(ui, name, *part, total.max(1) as u64, &palette);
-        }
-    }
-    ui.add_space(12.0);
-    ui.label(
-        RichText::new("Click an allocation to see its stack, its life and its neighbors.").color(palette.dim),
-    );
-}
-
-fn share_bar(ui: &mut Ui, name: &str, part: u64, whole: u64, palette: &theme::Palette) {
+pub(crate) fn share_bar(ui: &mut Ui, name: &str, part: u64, whole: u64, palette: &theme::Palette) {
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), Sense::hover());
     let painter = ui.painter_at(rect);
     let share = (part as f32 / whole as f32).clamp(0.0, 1.0);
     let bar = egui::Rect::from_min_size(rect.left_bottom() - vec2(0.0, 4.0), vec2(rect.width() * share, 2.0));
     painter.rect_filled(bar, 1.0, palette.accent.gamma_multiply(0.8));
-    painter.text(rect.left_center() - vec2(0.0, 2.0), Align2::LEFT_CENTER, name, theme::body(), palette.dim);
-    painter.text(
-        rect.right_center() - vec2(0.0, 2.0),
-        Align2::RIGHT_CENTER,
-        size(part),
-        theme::mono(),
-        palette.text,
-    );
+    let at = rect.right_center() - vec2(0.0, 2.0);
+    let amount = painter.text(at, Align2::RIGHT_CENTER, size(part), theme::mono(), palette.text);
+    let room = painter.with_clip_rect(rect.with_max_x(amount.left() - 6.0));
+    let name = fit(name, ((amount.left() - 6.0 - rect.left()) / 6.8) as usize);
+    room.text(rect.left_center() - vec2(0.0, 2.0), Align2::LEFT_CENTER, name, theme::body(), palette.dim);
 }
 
 /// A name, a value that can be copied, and something dim after it.
-fn pair(app: &App, ui: &mut Ui, name: &str, value: &str, more: &str) {
+pub(crate) fn pair(app: &App, ui: &mut Ui, name: &str, value: &str, more: &str) {
     let palette = app.palette();
     ui.horizontal_top(|ui| {
         ui.spacing_mut().item_spacing.x = 6.0;
@@ -114,6 +63,19 @@ fn pair(app: &App, ui: &mut Ui, name: &str, value: &str, more: &str) {
             }
         });
     });
+}
+
+/// A name and a value that shows all with the same value alone. Says whether it was clicked.
+fn linked(app: &App, ui: &mut Ui, name: &str, value: &str) -> bool {
+    let palette = app.palette();
+    let row = ui.horizontal_top(|ui| {
+        ui.spacing_mut().item_spacing.x = 6.0;
+        let (rect, _) = ui.allocate_exact_size(vec2(72.0, 16.0), Sense::hover());
+        ui.painter().text(rect.left_center(), Align2::LEFT_CENTER, name, theme::body(), palette.dim);
+        let link = egui::Link::new(RichText::new(value).font(theme::mono()).color(palette.accent));
+        ui.add(link).on_hover_text(format!("Show only this {name}")).clicked()
+    });
+    row.inner
 }
 
 fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
@@ -140,11 +102,10 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
             }
         });
     });
-    ui.add(
-        egui::Label::new(RichText::new(&details.place).font(theme::mono()).color(palette.accent))
-            .wrap()
-            .selectable(true),
-    );
+    let place = egui::Link::new(RichText::new(&details.place).font(theme::mono()).color(palette.accent));
+    if ui.add(place).on_hover_text("Show only this line (i)").clicked() {
+        app.isolate_selected();
+    }
     ui.add_space(8.0);
     let has = app.device().map(|(_, summary)| summary.has).unwrap_or_default();
     let none = "not in this file";
@@ -163,10 +124,15 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
         pair(app, ui, "shape?", shape, "");
     }
     if !details.category.is_empty() {
-        pair(app, ui, "category", &details.known_by.beside(&details.category), "");
+        let words = details.known_by.beside(&details.category);
+        if linked(app, ui, "category", &words) {
+            app.isolate(Group::Category(details.category_number), &details.category);
+        }
     }
-    if let Some(module) = &details.module {
-        pair(app, ui, "module", module, "");
+    if let Some(module) = &details.module
+        && linked(app, ui, "module", module)
+    {
+        app.isolate(Group::Module(module.clone()), module);
     }
     if let Some(step) = details.step {
         pair(app, ui, "step", &count(step), "");

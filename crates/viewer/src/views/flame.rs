@@ -32,7 +32,7 @@ pub(crate) struct Flame {
 pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let Some((of, summary)) = app.device() else { return };
     let palette = app.palette();
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         choice(
             ui,
             &mut app.parts.flame.lifetime,
@@ -62,7 +62,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let (inverted, own) = (app.parts.flame.inverted, app.settings.own_frames);
     let Some(answer) = app.requests.want(Slot::Flame, AskTree { of, weigh, inverted, own }) else { return };
     let tree = &*answer.value;
-    let area = Rect::from_min_max(pos2(body.left(), body.top() + 28.0), body.max);
+    let top = ui.min_rect().bottom().max(body.top() + 24.0) + 4.0;
+    let area = Rect::from_min_max(pos2(body.left(), top), body.max);
     if tree.nodes.first().is_none_or(|root| root.bytes == 0) {
         nothing(app, ui, area, "Nothing is live at the cursor.");
         return;

@@ -22,6 +22,8 @@ pub(crate) fn timeline(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::
             Drag::Measure
         } else if modifiers.command {
             Drag::Box(at)
+        } else if modifiers.shift {
+            Drag::Range(app.camera.view.point(plot, at).0)
         } else {
             Drag::Pan
         };
@@ -30,14 +32,20 @@ pub(crate) fn timeline(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::
     match app.parts.timeline.drag {
         Drag::Pan if response.dragged() => {
             let moved = response.drag_delta();
-            let view =
-                app.camera.view.moved(f64::from(-moved.x / plot.width()), f64::from(moved.y / plot.height()));
-            app.set_view(view);
+            // Bytes that follow what is shown do not follow the pointer.
+            let up = if app.camera.locked { f64::from(moved.y / plot.height()) } else { 0.0 };
+            app.set_view(app.camera.view.moved(f64::from(-moved.x / plot.width()), up));
             ui.ctx().set_cursor_icon(CursorIcon::Grabbing);
         }
         Drag::Measure if response.dragged() => {
             if let (Some(ruler), Some(at)) = (&mut app.selection.ruler, pointer) {
                 ruler.to = app.camera.view.point(plot, plot.clamp(at));
+            }
+        }
+        Drag::Range(from) if response.dragged() => {
+            if let Some(at) = pointer {
+                let to = app.camera.view.point(plot, plot.clamp(at)).0;
+                app.mark_range(from, to);
             }
         }
         _ => {}
@@ -49,6 +57,7 @@ pub(crate) fn timeline(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::
             if size.x > 5.0 {
                 let mut view = View { x: (a.0.min(b.0), a.0.max(b.0)), ..app.camera.view };
                 if size.y > 8.0 {
+                    app.camera.locked = true;
                     view.y = (a.1.min(b.1), a.1.max(b.1));
                 }
                 app.glide(view);
@@ -64,7 +73,8 @@ pub(crate) fn timeline(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::
     }
 }
 
-/// The wheel zooms at the pointer: both ways, with Shift only bytes, with Alt only the x axis. Sideways it pans.
+/// The wheel zooms the x axis at the pointer, and bytes follow; with Shift it zooms bytes, with Ctrl or Alt both.
+/// Sideways it pans.
 pub(crate) fn wheel(app: &mut App, ui: &Ui, plot: Rect) {
     let Some(at) = ui.input(|input| input.pointer.hover_pos()) else { return };
     let (moves, pinch) = ui.input(|input| {
@@ -91,18 +101,19 @@ pub(crate) fn wheel(app: &mut App, ui: &Ui, plot: Rect) {
         // Some systems turn the wheel sideways while Shift is down.
         let turn = if modifiers.shift && notches.y == 0.0 { notches.x } else { notches.y };
         let factor = NOTCH.powf(f64::from(turn));
-        let factors = match (modifiers.shift, modifiers.alt) {
+        let factors = match (modifiers.shift, modifiers.alt || modifiers.command) {
             (true, _) => (1.0, factor),
-            (_, true) => (factor, 1.0),
-            _ => (factor, factor),
+            (_, true) => (factor, factor),
+            _ => (factor, 1.0),
         };
+        app.camera.locked |= factors.1 != 1.0;
         view = view.zoomed(plot, at, factors);
         if !modifiers.shift {
             view = view.moved(-f64::from(notches.x) * 0.04, 0.0);
         }
     }
     if pinch != 1.0 {
-        view = view.zoomed(plot, at, (1.0 / pinch, 1.0 / pinch));
+        view = view.zoomed(plot, at, (1.0 / pinch, 1.0));
     }
     if view != app.camera.view {
         app.set_view(view);

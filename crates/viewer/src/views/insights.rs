@@ -1,14 +1,14 @@
 //! What looks wrong, the most serious first, each with its evidence and what to do.
 
 use egui::{RichText, ScrollArea, Ui};
-use vramscope_analysis::pictures::Axis;
-use vramscope_analysis::{LEAST_RANKS, Severity};
+use vramscope_analysis::LEAST_RANKS;
 use vramscope_engine::{AskInsights, AskRank, Insight, Insights};
 use vramscope_format::size;
 
 use crate::app::App;
 use crate::requests::Slot;
 use crate::theme;
+use crate::views::flags;
 
 /// What the comparison of ranks says, and of how many.
 #[derive(Default)]
@@ -77,61 +77,74 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
 
 fn list(app: &mut App, ui: &mut Ui, found: &[Insight]) {
     for insight in found {
-        ui.add_space(6.0);
         ui.scope(|ui| one(app, ui, insight));
         ui.add_space(6.0);
-        ui.separator();
     }
 }
 
+/// A finding as a card: a click anywhere shows what it is about.
 fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
     let palette = app.palette();
-    let (mark, color) = match insight.severity {
-        Severity::Low => ("●", palette.dim),
-        Severity::Medium => ("▲", palette.select),
-        Severity::High => ("■", palette.danger),
-    };
-    ui.horizontal_wrapped(|ui| {
-        ui.label(RichText::new(mark).color(color));
-        ui.add(egui::Label::new(RichText::new(&insight.title).font(theme::strong())).wrap().selectable(true));
-    });
-    ui.horizontal(|ui| {
-        let kind = format!("{} · {}", insight.kind, insight.known_by.name());
-        ui.label(RichText::new(kind).font(theme::small()).color(palette.dim));
-        if insight.bytes != 0 {
-            ui.label(RichText::new(size(insight.bytes)).font(theme::mono()).color(palette.dim));
-        }
-        if let Some((from, to)) = insight.when
-            && ui.link("show").clicked()
-        {
-            app.set_cursor(to);
-            if app.settings.axis == Axis::Events && to > from {
-                app.show_stretch(f64::from(from.0), f64::from(to.0));
-            } else {
-                app.jump(to, None);
+    let (mark, color) = flags::mark(app, insight.severity);
+    let chosen = app.parts.insight.as_deref() == Some(&insight.title);
+    let edge = if chosen { palette.select } else { palette.line };
+    let frame = egui::Frame::new()
+        .fill(if chosen { palette.raised } else { palette.panel })
+        .stroke(egui::Stroke::new(1.0, edge))
+        .corner_radius(4)
+        .inner_margin(egui::Margin::symmetric(12, 8));
+    let card = frame.show(ui, |ui| {
+        ui.set_width(ui.available_width());
+        ui.horizontal_wrapped(|ui| {
+            ui.label(RichText::new(mark).color(color));
+            let title = RichText::new(&insight.title).font(theme::strong());
+            ui.add(egui::Label::new(title).wrap().selectable(false));
+        });
+        ui.horizontal_wrapped(|ui| {
+            let kind = format!("{}, {}", insight.kind, insight.known_by.name());
+            ui.label(RichText::new(kind).font(theme::small()).color(palette.dim));
+            if insight.bytes != 0 {
+                ui.label(RichText::new(size(insight.bytes)).font(theme::mono()).color(palette.dim));
             }
+            if insight.when.is_some() {
+                let name = if insight.group.is_some() { "Show it alone" } else { "Show" };
+                if ui.link(name).clicked() {
+                    app.show_insight(insight);
+                }
+            }
+            if let Some(alloc) = insight.alloc
+                && ui.link("Select its largest allocation").clicked()
+            {
+                app.select_and_show(alloc);
+            }
+        });
+        if !insight.advice.is_empty() {
+            ui.add(egui::Label::new(RichText::new(&insight.advice)).wrap().selectable(true));
         }
-        if let Some(alloc) = insight.alloc
-            && ui.link("select").clicked()
-        {
-            app.select_and_show(alloc);
-        }
+        ui.add_space(2.0);
+        ui.spacing_mut().interact_size.y = 16.0;
+        evidence(app, ui, insight);
     });
-    if !insight.advice.is_empty() {
-        ui.add(egui::Label::new(RichText::new(&insight.advice)).wrap().selectable(true));
+    let response = card.response.interact(egui::Sense::click());
+    if response.clicked() && insight.when.is_some() {
+        app.show_insight(insight);
     }
-    ui.add_space(2.0);
-    ui.spacing_mut().interact_size.y = 16.0;
+    if chosen && app.parts.scroll_to_insight {
+        app.parts.scroll_to_insight = false;
+        response.scroll_to_me(Some(egui::Align::TOP));
+    }
+}
+
+/// The facts, in two columns.
+fn evidence(app: &App, ui: &mut Ui, insight: &Insight) {
+    let (palette, wide) = (app.palette(), (ui.available_width() * 0.4).min(230.0));
     for (name, value) in &insight.evidence {
         ui.horizontal(|ui| {
-            let (rect, _) = ui.allocate_exact_size(egui::vec2(230.0, 16.0), egui::Sense::hover());
-            ui.painter_at(rect).text(
-                rect.left_center(),
-                egui::Align2::LEFT_CENTER,
-                name,
-                theme::body(),
-                palette.dim,
-            );
+            let (rect, _) = ui.allocate_exact_size(egui::vec2(wide, 16.0), egui::Sense::hover());
+            let painter = ui.painter_at(rect);
+            let name = vramscope_format::fit(name, (wide / 6.6) as usize);
+            let at = rect.left_center();
+            painter.text(at, egui::Align2::LEFT_CENTER, name, theme::body(), palette.dim);
             ui.add(egui::Label::new(RichText::new(value).font(theme::mono())).truncate().selectable(true));
         });
     }

@@ -1,13 +1,14 @@
 //! Names written into bands that have room for them.
 
-use egui::{Painter, Pos2, Rect, Vec2, pos2, vec2};
-use vramscope_analysis::Moment;
-use vramscope_engine::color::ColorBy;
+use egui::{Color32, Painter, Pos2, Rect, Vec2, pos2, vec2};
+use vramscope_engine::color::{ColorBy, Coloring};
 use vramscope_engine::{Owner, Tile};
-use vramscope_format::size;
+use vramscope_format::{elide_place, size};
 
+use crate::color::rgb;
 use crate::theme::{self, Palette};
 use crate::view::View;
+use crate::views::timeline::Shown;
 
 /// A band must be so large for a name, in points.
 const ROOM: Vec2 = vec2(90.0, 15.0);
@@ -30,19 +31,20 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    #[expect(clippy::too_many_arguments, reason = "what a label depends on")]
     pub(crate) fn draw(
         &mut self,
         painter: &Painter,
-        tile: &Tile,
-        version: u64,
+        shown: &Shown,
         view: &View,
         plot: Rect,
-        color: ColorBy,
-        palette: &Palette,
+        coloring: &Coloring<'_>,
     ) {
+        let (tile, version) = (&*shown.tile, shown.version);
         // Names are for bands that have their final place.
-        if tile.stretch.x != view.x || tile.y != view.y || color != ColorBy::Stack {
+        if tile.stretch.x != view.x
+            || tile.y != view.y
+            || !matches!(coloring.by, ColorBy::Stack | ColorBy::Category)
+        {
             return;
         }
         let scale = painter.pixels_per_point();
@@ -54,20 +56,20 @@ impl Labels {
             let Some(owner) = tile.owners.get(*owner as usize) else { continue };
             let at = |p: Pos2| pos2(plot.left() + p.x / scale, plot.bottom() - p.y / scale);
             let rect = Rect::from_two_pos(at(rect.min), at(rect.max));
-            write(painter, rect, owner, tile.line(owner.line), palette);
+            write(painter, rect, owner, tile.line(owner.line), rgb(coloring.of(owner)));
         }
     }
 }
 
-fn write(painter: &Painter, rect: Rect, owner: &Owner, line: &str, palette: &Palette) {
-    let color = crate::color::of_line(owner.line, owner.alloc.0);
-    let color = if owner.opened == Moment::START && palette.dark { palette.text } else { Palette::on(color) };
-    let color = color.gamma_multiply(0.85);
+fn write(painter: &Painter, rect: Rect, owner: &Owner, line: &str, behind: Color32) {
+    let color = Palette::on(behind).gamma_multiply(0.85);
     let size = size(owner.requested);
     let inner = painter.with_clip_rect(rect.intersect(painter.clip_rect()).shrink2(vec2(4.0, 0.0)));
     let middle = pos2(rect.left() + 6.0, rect.center().y);
     let two = rect.height() > 34.0;
     let font = theme::tick();
+    let room = theme::columns(painter, &font, rect.width() - 12.0);
+    let line = elide_place(line, if two { room } else { room.saturating_sub(size.len() + 2) });
     if two {
         inner.text(middle - vec2(0.0, 7.0), egui::Align2::LEFT_CENTER, line, font.clone(), color);
         inner.text(middle + vec2(0.0, 7.0), egui::Align2::LEFT_CENTER, size, font, color.gamma_multiply(0.8));

@@ -44,7 +44,7 @@ pub(crate) struct Lifetimes {
 pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let Some((of, summary)) = app.device() else { return };
     let palette = app.palette();
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let part = &mut app.parts.lifetimes;
         ui.label(RichText::new("by").color(palette.dim));
         let groups = [
@@ -81,7 +81,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         When::Selected => selected_life(app).map_or_else(shown, |(from, to)| Scope::Overlap(from, to)),
     };
     let group = group_of(part.group, summary.has.stacks);
-    let which = Which { scope, text: part.text.trim().to_owned(), stack: None };
+    let which = Which { scope, text: part.text.trim().to_owned(), group: None };
     let request = AskLifetimes { of, which, group, first: part.first, count: AROUND };
     let Some(answer) = app.requests.want(Slot::Lifetimes, request) else { return };
     let page = &*answer.value;

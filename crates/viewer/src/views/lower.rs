@@ -5,17 +5,20 @@ use egui::{Align2, CursorIcon, Id, Rect, Sense, Ui, UiBuilder, pos2, vec2};
 use crate::app::App;
 use crate::theme;
 use crate::views::{
-    Tab, compare, flame, insights, lifetimes, segments, settings, state, tables, tree, whatif,
+    Tab, breakdown, compare, events, flame, insights, lifetimes, segments, settings, state, tables, tree,
+    whatif,
 };
 
-const TABS: [(Tab, &str); 10] = [
+const TABS: [(Tab, &str); 12] = [
+    (Tab::Insights, "Insights"),
     (Tab::Segments, "Segments"),
     (Tab::State, "State"),
+    (Tab::Events, "Events"),
     (Tab::Flame, "Flame"),
     (Tab::Tree, "Tree"),
     (Tab::Lifetimes, "Lifetimes"),
     (Tab::Tables, "Tables"),
-    (Tab::Insights, "Insights"),
+    (Tab::Breakdown, "Breakdown"),
     (Tab::Compare, "Compare"),
     (Tab::Settings, "Settings"),
     (Tab::WhatIf, "What if"),
@@ -23,6 +26,8 @@ const TABS: [(Tab, &str); 10] = [
 
 /// Height of the row of tabs.
 pub(crate) const ROW: f32 = 30.0;
+/// Room for the menu of tabs that have no room.
+const MORE: f32 = 66.0;
 /// Room for the buttons at the end of the row.
 const BUTTONS: f32 = 84.0;
 
@@ -111,6 +116,8 @@ fn body(app: &mut App, ui: &mut Ui, body: Rect, pane: Pane) {
         Tab::Compare => compare::show(app, &mut ui, body),
         Tab::WhatIf => whatif::show(app, &mut ui, body),
         Tab::Settings => settings::show(app, &mut ui),
+        Tab::Events => events::show(app, &mut ui),
+        Tab::Breakdown => breakdown::show(app, &mut ui),
     }
 }
 
@@ -154,11 +161,9 @@ fn tabs(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane) {
     });
     buttons(app, ui, row, pane);
     let width = |name: &str| {
-        ui.painter().layout_no_wrap(name.to_owned(), theme::strong(), palette.text).size().x + 20.0
+        ui.painter().layout_no_wrap(name.to_owned(), theme::strong(), palette.text).size().x + 17.0
     };
-    if names.iter().map(|(_, name)| width(name)).sum::<f32>() > row.width() - BUTTONS {
-        return menu(app, ui, row, pane, &names);
-    }
+    let (names, hidden) = that_fit(names.to_vec(), pane.tab(app), row.width() - BUTTONS, width);
     let mut left = row.left();
     for (tab, name) in names {
         let on = pane.tab(app) == tab && app.settings.lower_open;
@@ -186,17 +191,44 @@ fn tabs(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane) {
             }
         });
     }
+    if !hidden.is_empty() {
+        more(app, ui, left + 4.0, row, pane, &hidden);
+    }
 }
 
-/// The tabs as a menu, where there is no room for all.
-fn menu(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane, names: &[(Tab, String)]) {
-    let current = pane.tab(app);
-    let name = names.iter().find(|(tab, _)| *tab == current).map_or("", |(_, name)| name);
-    let area = Rect::from_min_size(row.min + vec2(0.0, 4.0), vec2(row.width() - BUTTONS, ROW - 8.0));
+/// A tab as it is called.
+type Named = (Tab, String);
+
+/// As many tabs as there is room for, always with the chosen one; and the others.
+fn that_fit(
+    names: Vec<Named>,
+    chosen: Tab,
+    room: f32,
+    width: impl Fn(&str) -> f32,
+) -> (Vec<Named>, Vec<Named>) {
+    if names.iter().map(|(_, name)| width(name)).sum::<f32>() <= room {
+        return (names, Vec::new());
+    }
+    let kept = names.iter().find(|(tab, _)| *tab == chosen).map_or(0.0, |(_, name)| width(name));
+    let mut used = MORE + kept;
+    let mut is_full = false;
+    names.into_iter().partition(|(tab, name)| {
+        if *tab == chosen {
+            return true;
+        }
+        used += width(name);
+        is_full |= used > room;
+        !is_full
+    })
+}
+
+/// The tabs that have no room, at the end of the row.
+fn more(app: &mut App, ui: &mut Ui, left: f32, row: Rect, pane: Pane, hidden: &[Named]) {
+    let area = Rect::from_min_size(pos2(left, row.top() + 4.0), vec2(MORE, ROW - 8.0));
     let mut ui = ui.new_child(UiBuilder::new().id_salt(("tabs", pane)).max_rect(area));
-    ui.menu_button(egui::RichText::new(format!("{name} ▾")).font(theme::strong()), |ui| {
-        for (tab, name) in names {
-            if ui.selectable_label(*tab == current, name).clicked() {
+    ui.menu_button("more ▾", |ui| {
+        for (tab, name) in hidden {
+            if ui.button(name).clicked() {
                 pane.choose(app, *tab);
                 ui.close();
             }

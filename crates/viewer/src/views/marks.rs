@@ -23,6 +23,11 @@ pub(crate) fn draw(
 ) {
     let mut tags = Tags { painter, plot, palette, placed: Vec::new() };
     failures(&mut tags, app, summary);
+    if app.isolated.is_some() {
+        // The rest would be numbers of other memory.
+        isolated_peak(&mut tags, app);
+        return;
+    }
     if let Some(curve) = curve.filter(|_| summary.has.reserved) {
         held_line(&mut tags, app, curve);
     }
@@ -146,25 +151,36 @@ fn failures(tags: &mut Tags<'_>, app: &App, summary: &Summary) {
 }
 
 fn peak(tags: &mut Tags<'_>, app: &App, summary: &Summary) {
-    let (plot, color) = (tags.plot, tags.palette.text);
     let (counter, view) = (app.settings.counter, &app.camera.view);
     let peak = summary.peak(counter);
     let x = match view.axis {
         Axis::Time => summary.peak_time(counter) as f64,
         Axis::Events => f64::from(peak.at.0) + 0.5,
     };
-    let flag = view.screen(plot, x, peak.bytes as f64);
+    // The picture is higher where pools stand with what they hold and do not use.
+    let idle =
+        if app.settings.pools && !summary.envelopes.is_empty() { " without idle pool memory" } else { "" };
+    flag(tags, app, (x, peak.bytes), &format!("peak {}{idle}", bytes(peak.bytes)));
+}
+
+/// Where what is alone on the chart was highest.
+fn isolated_peak(tags: &mut Tags<'_>, app: &App) {
+    let Some(levels) = app.isolated_levels() else { return };
+    let x = match app.camera.view.axis {
+        Axis::Time => levels.peak_time as f64,
+        Axis::Events => f64::from(levels.peak.at.0) + 0.5,
+    };
+    flag(tags, app, (x, levels.peak.bytes), &format!("peak {}", bytes(levels.peak.bytes)));
+}
+
+/// A ring at a place of the chart, with words beside it.
+fn flag(tags: &mut Tags<'_>, app: &App, (x, level): (f64, i64), text: &str) {
+    let (plot, color) = (tags.plot, tags.palette.text);
+    let flag = app.camera.view.screen(plot, x, level as f64);
     if plot.expand(2.0).contains(flag) {
         tags.painter.circle(flag, 3.0, tags.palette.ground, Stroke::new(1.5, color));
         let (x, align) = tags.beside(flag.x, PEAK_ROOM);
-        let y = (flag.y - 15.0).max(plot.top() + 2.0);
-        // The picture is higher where pools stand with what they hold and do not use.
-        let idle = if app.settings.pools && !summary.envelopes.is_empty() {
-            " without idle pool memory"
-        } else {
-            ""
-        };
-        tags.put(pos2(x, y), align, &format!("peak {}{idle}", bytes(peak.bytes)), color);
+        tags.put(pos2(x, (flag.y - 15.0).max(plot.top() + 2.0)), align, text, color);
     }
 }
 

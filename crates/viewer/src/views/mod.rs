@@ -1,19 +1,27 @@
 //! Every view, and how they lie in the window.
 
+mod alone;
 mod annotations;
 mod axes;
+mod breakdown;
 mod compare;
 pub(crate) mod detail;
+mod events;
+pub(crate) mod flags;
 mod flame;
+mod here;
 mod input;
 pub(crate) mod insights;
 mod labels;
+mod legend;
 mod lifetimes;
 pub(crate) mod lower;
+mod map;
 mod marks;
 mod minimap;
 mod outline;
 mod overlay;
+mod range;
 mod ranks;
 pub(crate) mod search;
 mod segments;
@@ -54,6 +62,8 @@ pub(crate) enum Tab {
     Compare,
     Settings,
     WhatIf,
+    Events,
+    Breakdown,
 }
 
 /// What views keep between frames.
@@ -64,7 +74,10 @@ pub(crate) struct Parts {
     pub(crate) grip: minimap::Grip,
     pub(crate) search: search::Search,
     pub(crate) search_version: u64,
-    pub(crate) legend: ranks::Legend,
+    pub(crate) legend: legend::Legend,
+    pub(crate) events: events::Events,
+    pub(crate) breakdown: breakdown::Breakdown,
+    pub(crate) state: state::State,
     pub(crate) start: start::Start,
     pub(crate) tables: tables::Tables,
     pub(crate) compare: compare::Compare,
@@ -80,6 +93,10 @@ pub(crate) struct Parts {
     pub(crate) reveal: Option<(AllocIdx, bool)>,
     /// The moment under the pointer in the frame before.
     pub(crate) last_hover: Option<Moment>,
+    /// The finding that was chosen, by its title.
+    pub(crate) insight: Option<String>,
+    /// It is not in sight yet.
+    pub(crate) scroll_to_insight: bool,
     pub(crate) across: insights::AcrossRanks,
     /// Where the views are, between the panels.
     pub(crate) centre: Option<Rect>,
@@ -100,10 +117,12 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         .exact_size(26.0)
         .frame(bar(Margin::symmetric(12, 4)))
         .show(ui, |ui| status::show(app, ui));
+    // Panels leave half of a small window to the pictures.
+    let wide = ui.available_width();
     if app.settings.sidebar {
         Panel::left("ranks")
-            .default_size(208.0)
-            .size_range(120.0..=420.0)
+            .default_size(244.0)
+            .size_range(120.0..=(wide * 0.22).clamp(150.0, 420.0))
             .resizable(true)
             .frame(bar(Margin::same(12)))
             .show(ui, |ui| ranks::show(app, ui));
@@ -111,7 +130,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     if app.settings.details {
         Panel::right("details")
             .default_size(320.0)
-            .size_range(220.0..=640.0)
+            .size_range(180.0..=(wide * 0.28).clamp(200.0, 640.0))
             .resizable(true)
             .frame(bar(Margin::same(12)))
             .show(ui, |ui| detail::show(app, ui));
@@ -163,6 +182,16 @@ fn centre(app: &mut App, ui: &mut Ui) {
     if lanes > 0.0 {
         annotations::show(app, ui, strip(top, top + lanes));
         top += lanes + 4.0;
+    }
+    let flags = flags::height(app);
+    if flags > 0.0 {
+        flags::show(app, ui, strip(top, top + flags));
+        top += flags + 2.0;
+    }
+    let alone = alone::height(app);
+    if alone > 0.0 {
+        alone::show(app, ui, strip(top, top + alone));
+        top += alone + 4.0;
     }
     match app.files.beside.filter(|&other| other != app.files.current && other < app.files.devices.len()) {
         Some(other) => {

@@ -83,7 +83,7 @@ pub(crate) fn selected(app: &mut App, painter: &Painter, of: Source, plot: Rect,
         width: (plot.width() / 2.0).round() as u32,
     };
     let (counter, pools) = (app.settings.counter, app.settings.pools);
-    let request = AskOutline { of, counter, stretch, alloc, pools };
+    let request = AskOutline { of, counter, stretch, alloc, pools, only: app.only() };
     let Some(answer) = app.requests.want(Slot::Selected, request) else { return };
     let (columns, stretch) = (&answer.value, answer.request.stretch);
     if answer.request.alloc != alloc || stretch.axis != app.camera.view.axis {

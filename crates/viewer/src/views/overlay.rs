@@ -11,40 +11,88 @@ pub(crate) fn show(app: &mut App, ui: &Ui) {
     palette(app, ui);
 }
 
+/// The keys in groups, in as many columns as there is room for.
 fn help(app: &mut App, ui: &Ui) {
     if !app.parts.help {
         return;
     }
     let colors = app.palette();
     let mut open = true;
+    let screen = ui.ctx().content_rect();
+    let columns = ((screen.width() - 80.0) / COLUMN).floor().clamp(1.0, 3.0) as usize;
     egui::Window::new("Keys")
         .open(&mut open)
         .anchor(Align2::CENTER_CENTER, vec2(0.0, 0.0))
         .collapsible(false)
         .resizable(false)
         .show(ui.ctx(), |ui| {
-            let row = |ui: &mut Ui, key: String, text: &str| {
-                ui.label(RichText::new(key).font(theme::mono()).color(colors.accent));
-                ui.label(text);
-                ui.end_row();
-            };
-            ui.columns(2, |columns| {
-                egui::Grid::new("gestures").spacing(vec2(16.0, 6.0)).show(&mut columns[0], |ui| {
-                    for (key, text) in GESTURES {
-                        row(ui, (*key).to_owned(), text);
-                    }
-                    for &(_, name, key) in TABLE.iter().filter(|(_, _, key)| key.is_some()).take(8) {
-                        row(ui, key.map(key_text).unwrap_or_default(), name);
-                    }
-                });
-                egui::Grid::new("keys").spacing(vec2(16.0, 6.0)).show(&mut columns[1], |ui| {
-                    for &(_, name, key) in TABLE.iter().filter(|(_, _, key)| key.is_some()).skip(8) {
-                        row(ui, key.map(key_text).unwrap_or_default(), name);
+            let size = vec2(COLUMN * columns as f32, screen.height() - 120.0);
+            egui::ScrollArea::vertical().max_height(size.y).auto_shrink([true, true]).show(ui, |ui| {
+                ui.set_width(size.x);
+                ui.horizontal_top(|ui| {
+                    for groups in in_columns(&groups(), columns) {
+                        ui.vertical(|ui| {
+                            ui.set_width(COLUMN - 16.0);
+                            for group in groups {
+                                keys_of(ui, group, &colors);
+                            }
+                        });
                     }
                 });
             });
         });
     app.parts.help &= open;
+}
+
+/// Width of a column of keys.
+const COLUMN: f32 = 340.0;
+
+/// Keys that belong together: a heading, and for each what it does.
+type Group = (&'static str, Vec<(String, &'static str)>);
+
+fn groups() -> Vec<Group> {
+    let gestures = GESTURES.iter().map(|(key, text)| ((*key).to_owned(), *text)).collect();
+    let mut groups: Vec<Group> = vec![("MOUSE AND MOVEMENT", gestures)];
+    for &(command, name, key) in TABLE {
+        let Some(key) = key else { continue };
+        let title = command.group();
+        match groups.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, keys)) => keys.push((key_text(key), name)),
+            None => groups.push((title, vec![(key_text(key), name)])),
+        }
+    }
+    groups
+}
+
+/// Groups in columns of about the same length, in order.
+fn in_columns(groups: &[Group], columns: usize) -> Vec<Vec<&Group>> {
+    let rows = |group: &Group| group.1.len() + 2;
+    let each = groups.iter().map(rows).sum::<usize>().div_ceil(columns);
+    let mut placed: Vec<Vec<&Group>> = vec![Vec::new()];
+    let mut used = 0;
+    for group in groups {
+        if used > 0 && used + rows(group) / 2 > each && placed.len() < columns {
+            placed.push(Vec::new());
+            used = 0;
+        }
+        used += rows(group);
+        if let Some(last) = placed.last_mut() {
+            last.push(group);
+        }
+    }
+    placed
+}
+
+fn keys_of(ui: &mut Ui, (title, keys): &Group, colors: &theme::Palette) {
+    ui.label(RichText::new(*title).font(theme::small()).color(colors.dim));
+    egui::Grid::new(title).num_columns(2).min_col_width(84.0).spacing(vec2(12.0, 4.0)).show(ui, |ui| {
+        for (key, text) in keys {
+            ui.label(RichText::new(key).font(theme::mono()).color(colors.accent));
+            ui.add(egui::Label::new(*text).wrap());
+            ui.end_row();
+        }
+    });
+    ui.add_space(10.0);
 }
 
 fn palette(app: &mut App, ui: &Ui) {

@@ -1,17 +1,13 @@
 //! The side bar: a bar per rank on a common scale, outliers marked, and what the colors say.
 
-use std::collections::HashMap;
-
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 use vramscope_analysis::{Counter, LEAST_RANKS, median, stands_out};
-use vramscope_engine::color::ColorBy;
-use vramscope_engine::{AskTile, LineId, Tile};
-use vramscope_format::{bytes, elide_place, fit, fit_middle, plural, share};
+use vramscope_format::{bytes, fit, fit_middle, plural};
 
 use crate::app::App;
 use crate::color;
-use crate::requests::Slot;
 use crate::theme;
+use crate::views::legend;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     ui.set_min_width(ui.available_width());
@@ -64,7 +60,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         }
     });
     ui.add_space(12.0);
-    legend(app, ui);
+    legend::show(app, ui);
 }
 
 pub(crate) fn heading(app: &App, ui: &mut Ui, text: &str) {
@@ -154,92 +150,6 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: Option<i64>) {
     });
 }
 
-/// What the colors say; by stack, the lines that take most of the picture.
-fn legend(app: &mut App, ui: &mut Ui) {
-    let palette = app.palette();
-    let Some((_, summary)) = app.device() else { return };
-    heading(app, ui, &format!("COLOR BY {}", app.settings.color.name().to_uppercase()));
-    if app.settings.color == ColorBy::Stack && !summary.has.stacks {
-        let text = "Python frames: not in this file. Operators, where it has them:";
-        ui.add(egui::Label::new(RichText::new(text).font(theme::small()).color(palette.dim)).wrap());
-    }
-    if app.settings.color != ColorBy::Stack {
-        let coloring = app.coloring(None, summary.last());
-        for (color, name) in coloring.legend(&summary) {
-            chip(ui, color::rgb(color), &name, "", &palette, false);
-        }
-    }
-    let Some(answer) = app.requests.look::<AskTile>(Slot::Timeline) else { return };
-    if app.parts.legend.version != answer.version {
-        app.parts.legend = Legend::new(&answer.value, answer.version);
-    }
-    let Legend { lines, awaiting, idle, .. } = app.parts.legend.clone();
-    let hatchings = [(awaiting, "awaiting free"), (idle, super::timeline::IDLE)];
-    for (_, name) in hatchings.into_iter().filter(|(is_there, _)| *is_there) {
-        hatching(ui, name, &palette);
-    }
-    if app.settings.color != ColorBy::Stack {
-        return;
-    }
-    let all: u64 = lines.iter().map(|(_, area)| area).sum();
-    ScrollArea::vertical().id_salt("legend").auto_shrink([false, true]).show(ui, |ui| {
-        for (line, area) in lines.into_iter().take(MOST_LINES) {
-            let name = answer.value.line(line);
-            if chip(ui, color::of_line(line, 1), name, &share(area, all), &palette, true) {
-                app.parts.search.text = name.split(' ').next().unwrap_or(name).to_owned();
-            }
-        }
-    });
-}
-
-/// Lines that are worth listing.
-const MOST_LINES: usize = 40;
-
-/// What is in a picture.
-#[derive(Clone, Default)]
-pub(crate) struct Legend {
-    /// Which picture.
-    version: u64,
-    /// Pixels of each line, most first.
-    lines: Vec<(LineId, u64)>,
-    /// Whether there are hatched pixels, of which kinds.
-    awaiting: bool,
-    idle: bool,
-}
-
-impl Legend {
-    fn new(tile: &Tile, version: u64) -> Self {
-        let mut areas: HashMap<LineId, u64> = HashMap::new();
-        let (mut awaiting, mut idle) = (false, false);
-        for run in tile.cells.chunk_by(|a, b| a == b) {
-            let Some(&cell) = run.first() else { continue };
-            idle |= cell >= Tile::FIRST_IDLE;
-            if let Some(owner) = tile.owner_of(cell) {
-                *areas.entry(owner.line).or_default() += run.len() as u64;
-                awaiting |= owner.awaiting;
-            }
-        }
-        let mut lines: Vec<_> = areas.into_iter().collect();
-        lines.sort_by_key(|&(line, area)| (std::cmp::Reverse(area), line));
-        Self { version, lines, awaiting, idle }
-    }
-}
-
-/// What hatching in the picture means.
-fn hatching(ui: &mut Ui, name: &str, palette: &theme::Palette) {
-    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 19.0), Sense::hover());
-    let swatch = Rect::from_center_size(rect.left_center() + vec2(8.0, 0.0), vec2(9.0, 9.0));
-    let painter = ui.painter_at(swatch);
-    painter.rect_filled(swatch, 2.0, palette.hole);
-    for n in -1..3 {
-        let x = swatch.left() + n as f32 * 4.0;
-        let line = [pos2(x, swatch.bottom()), pos2(x + 9.0, swatch.top())];
-        painter.line_segment(line, egui::Stroke::new(1.0, palette.dim));
-    }
-    let at = rect.left_center() + vec2(18.0, 0.0);
-    ui.painter_at(rect).text(at, Align2::LEFT_CENTER, name, theme::tick(), palette.text);
-}
-
 /// A name in a width, cut in the middle: files of a run often differ at the end.
 fn name_in(painter: &egui::Painter, name: &str, width: f32) -> String {
     let fits = |columns: usize| {
@@ -248,33 +158,4 @@ fn name_in(painter: &egui::Painter, name: &str, width: f32) -> String {
         (wide <= width).then_some(text)
     };
     (4..=name.chars().count()).rev().find_map(fits).unwrap_or_default()
-}
-
-fn chip(
-    ui: &mut Ui,
-    color: egui::Color32,
-    name: &str,
-    amount: &str,
-    palette: &theme::Palette,
-    click: bool,
-) -> bool {
-    let sense = if click { Sense::click() } else { Sense::hover() };
-    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 19.0), sense);
-    let painter = ui.painter_at(rect);
-    if response.hovered() && click {
-        painter.rect_filled(rect, 3.0, palette.raised);
-    }
-    painter.rect_filled(
-        Rect::from_center_size(rect.left_center() + vec2(8.0, 0.0), vec2(9.0, 9.0)),
-        2.0,
-        color,
-    );
-    let amount = painter.layout_no_wrap(amount.to_owned(), theme::tick(), palette.dim);
-    let right = rect.right() - amount.size().x - 2.0;
-    painter.galley(pos2(right, rect.center().y - amount.size().y / 2.0), amount, palette.dim);
-    let room = painter.with_clip_rect(Rect::from_min_max(rect.min, pos2(right - 6.0, rect.bottom())));
-    let at = rect.left_center() + vec2(18.0, 0.0);
-    let shown = elide_place(name, theme::columns(&painter, &theme::tick(), right - 6.0 - at.x));
-    room.text(at, Align2::LEFT_CENTER, shown, theme::tick(), palette.text);
-    response.on_hover_text(name).clicked()
 }

@@ -46,7 +46,7 @@ pub(crate) fn field(app: &mut App, ui: &mut Ui) {
     let edit = egui::TextEdit::singleline(&mut app.parts.search.text)
         .id(id)
         .hint_text("line, phase, peak, 0x…, size>=20MiB  /")
-        .desired_width(SEARCH)
+        .desired_width((ui.available_width() - 20.0).clamp(40.0, SEARCH))
         .font(theme::body());
     let response = ui.add(edit);
     if std::mem::take(&mut app.parts.search.focus) {

@@ -90,7 +90,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         x: app.camera.view.x,
         width: (plot.width() * scale).round() as u32,
     };
-    let (counter, categories) = (app.settings.counter, app.settings.color == ColorBy::Category);
+    let (counter, categories) = (app.settings.counter, app.color() == ColorBy::Category);
     let request = AskLanes { of, counter, stretch, lanes: lanes.clone(), height, categories };
     let painter = ui.painter_at(body);
     let inside = painter.with_clip_rect(plot);

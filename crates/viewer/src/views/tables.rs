@@ -3,7 +3,9 @@
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 use vramscope_analysis::Moment;
 use vramscope_analysis::query::FILTER_GRAMMAR;
-use vramscope_engine::{AskAllocations, AskStacks, AskTile, Listing, Page, Scope, Sort, Source, Which};
+use vramscope_engine::{
+    AskAllocations, AskStacks, AskTile, Group, Listing, Page, Scope, Sort, Source, Which,
+};
 use vramscope_format::{count, duration, elide_place, fit, plural, size};
 use vramscope_snapshot::StackId;
 
@@ -83,7 +85,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let Some((of, summary)) = app.device() else { return };
     let palette = app.palette();
     let mut changed = false;
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let tables = &mut app.parts.tables;
         changed |= choice(ui, &mut tables.by_stack, &[(false, "allocations"), (true, "stacks")]);
         ui.add_space(8.0);
@@ -126,7 +128,7 @@ fn listing(app: &App) -> Listing {
         When::Shown => shown_moments(app).map_or(Scope::All, overlap),
         When::Selected => selected_life(app).map_or(Scope::All, overlap),
     };
-    let which = Which { scope, text: tables.text.trim().to_owned(), stack: tables.stack };
+    let which = Which { scope, text: tables.text.trim().to_owned(), group: tables.stack.map(Group::Stack) };
     Listing { which, sort: tables.sort, descending: !tables.ascending, first: tables.first, count: AROUND }
 }
 

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use egui::{Align2, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
-use vramscope_analysis::pictures::Axis;
+use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_analysis::{AllocIdx, Counters};
-use vramscope_engine::color::ColorBy;
-use vramscope_engine::{Ask, AskCurve, AskTile, Curve, Owner, Source, Stretch, Summary, Tile};
-use vramscope_format::{bytes, count, duration, plural, since};
+use vramscope_engine::color::{ColorBy, Coloring};
+use vramscope_engine::{
+    Ask, AskCurve, AskLevels, AskTile, Curve, Group, LineId, Owner, Source, Stretch, Summary, Tile, Which,
+};
+use vramscope_format::bytes;
 
 use crate::app::App;
 use crate::picture::Painted;
 use crate::requests::{Answer, Slot};
 use crate::theme::Palette;
-use crate::view::{View, event_at};
+use crate::view::View;
 use crate::views::marks::{self, tag};
-use crate::views::{GUTTER, axes, input, outline, tooltip};
+use crate::views::{GUTTER, axes, input, outline, range, tooltip};
 
 /// What hatched memory is.
 pub(crate) const IDLE: &str = "idle in a private pool";
@@ -32,6 +34,8 @@ pub(crate) enum Drag {
     Pan,
     Box(Pos2),
     Measure,
+    /// Marks a range from here.
+    Range(f64),
 }
 
 /// What the timeline keeps between frames.
@@ -44,6 +48,8 @@ pub(crate) struct Timeline {
     /// The outline of the hovered allocation, with what it was made from.
     pub(crate) outline: Option<(u64, AllocIdx, Vec<[Pos2; 2]>)>,
     pub(crate) labels: super::labels::Labels,
+    /// The allocation whose menu is open, with its line.
+    menu: Option<(Owner, String)>,
     /// Where the picture is drawn.
     pub(crate) plot: Rect,
 }
@@ -58,6 +64,7 @@ impl Default for Timeline {
             drag: Drag::None,
             outline: None,
             labels: super::labels::Labels::default(),
+            menu: None,
             plot: Rect::NOTHING,
         }
     }
@@ -77,6 +84,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     let response = ui.interact(plot, Id::unique("timeline"), Sense::click_and_drag());
     input::timeline(app, ui, plot, &response);
 
+    range::axis(app, ui, plot, rect);
+
     let palette = app.palette();
     let painter = ui.painter_at(Rect::from_min_max(rect.min, rect.max).expand(1.0));
     let inside = painter.with_clip_rect(plot);
@@ -84,29 +93,29 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     axes::lines(&inside, &app.camera.view, plot, &palette);
     axes::numbers(&painter, &app.camera.view, plot, &palette);
 
-    let tile = pictures(app, ui, of, &summary, plot, &inside);
     let curve = curve(app, of, plot, ui.pixels_per_point());
+    if app.isolated.is_some() {
+        levels(app, of, plot, ui.pixels_per_point());
+        ghost(app, &inside, curve.as_deref(), plot);
+    }
+    let tile = pictures(app, ui, of, &summary, plot, &inside);
     let simulated = simulated(app, of, plot, ui.pixels_per_point());
     marks::draw(&inside, app, &summary, (curve.as_deref(), simulated), plot, &palette);
     if let Some(tile) = &tile {
         let view = app.camera.view;
-        app.parts.timeline.labels.draw(
-            &inside,
-            &tile.tile,
-            tile.version,
-            &view,
-            plot,
-            app.settings.color,
-            &palette,
-        );
+        let mut labels = std::mem::take(&mut app.parts.timeline.labels);
+        labels.draw(&inside, tile, &view, plot, &app.coloring(None, summary.last()));
+        app.parts.timeline.labels = labels;
         hover(app, ui, &inside, tile, plot, &response, &palette);
+        menu(app, &response);
     }
     if app.files.beside.is_some() {
         named(app, &inside, app.files.current, plot);
     }
     outline::selected(app, &inside, of, plot, &palette);
+    range::band(app, &inside, plot);
     cursor_line(app, &inside, plot, &palette);
-    ruler(app, &inside, plot, &palette);
+    range::ruler(app, &inside, plot, &palette);
     if let Drag::Box(from) = app.parts.timeline.drag
         && let Some(to) = response.hover_pos().or(ui.input(|input| input.pointer.latest_pos()))
     {
@@ -114,6 +123,29 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
         inside.rect_filled(rect, 0.0, palette.accent.gamma_multiply(0.12));
         inside.rect_stroke(rect, 0.0, Stroke::new(1.0, palette.accent), egui::StrokeKind::Inside);
     }
+}
+
+/// The level of what is alone, for its number and for the axis of bytes.
+fn levels(app: &mut App, of: Source, plot: Rect, scale: f32) {
+    let (view, counter, only) = (app.camera.view, app.settings.counter, app.only());
+    let stretch = Stretch { axis: view.axis, x: view.x, width: (plot.width() * scale).round() as u32 };
+    app.requests.want(Slot::Levels, AskLevels { of, counter, stretch, only });
+}
+
+/// All memory as a faint area behind what is alone.
+fn ghost(app: &App, painter: &Painter, curve: Option<&Curve>, plot: Rect) {
+    let Some(curve) = curve.filter(|curve| curve.stretch.axis == app.camera.view.axis) else { return };
+    let counter = app.settings.counter;
+    let line = steps(&app.camera.view, plot, curve, |counters| counters[counter]);
+    let palette = app.palette();
+    let mut mesh = egui::Mesh::default();
+    let fill = palette.dim.gamma_multiply(if palette.dark { 0.10 } else { 0.12 });
+    for pair in line.chunks_exact(2) {
+        let top = pair[0].y.max(plot.top());
+        mesh.add_colored_rect(Rect::from_min_max(pos2(pair[0].x, top), pos2(pair[1].x, plot.bottom())), fill);
+    }
+    painter.add(egui::Shape::mesh(mesh));
+    painter.line(line, Stroke::new(1.0, palette.dim.gamma_multiply(0.5)));
 }
 
 /// A rectangle on whole pixels, so that a picture is drawn pixel by pixel.
@@ -169,8 +201,11 @@ fn pictures(
     let scale = ui.pixels_per_point();
     let (width, height) = ((plot.width() * scale).round() as u32, (plot.height() * scale).round() as u32);
     let (view, counter, pools) = (app.camera.view, app.settings.counter, app.settings.pools);
-    let categories = app.settings.color == ColorBy::Category;
-    let request = |view: &View, width: u32, height: u32| AskTile {
+    let by_category = app.color() == ColorBy::Category;
+    // The first picture does not wait for categories: it is gray until they are known.
+    let known = app.files.devices.get(app.files.current).is_some_and(|device| device.categorized.is_some());
+    let only = app.only();
+    let request = |view: &View, width: u32, height: u32, categories: bool| AskTile {
         of,
         counter,
         stretch: Stretch { axis: view.axis, x: view.x, width },
@@ -178,19 +213,26 @@ fn pictures(
         height,
         pools,
         categories,
+        only: only.clone(),
     };
     let whole = View::whole(summary, view.axis, counter);
-    let sharp = app.requests.want(Slot::Timeline, request(&view, width, height));
+    let sharp = app.requests.want(Slot::Timeline, request(&view, width, height, by_category));
     let is_sharp = sharp.as_ref().is_some_and(|answer| answer.fresh);
     let coarse = if is_sharp {
         None
     } else {
-        app.requests.want(Slot::Coarse, request(&view, width.div_ceil(COARSE), height.div_ceil(COARSE)))
+        let (width, height) = (width.div_ceil(COARSE), height.div_ceil(COARSE));
+        app.requests.want(Slot::Coarse, request(&view, width, height, by_category && known))
     };
-    let base = app.requests.want(Slot::Base, request(&whole, 600, 200));
+    let base = match app.isolated {
+        None => app.requests.want(Slot::Base, request(&whole, 600, 200, by_category && known)),
+        Some(_) => None,
+    };
 
     let search = super::search::found(app);
-    let coloring = app.coloring(search.as_ref().map(|found| found.stacks.as_slice()), summary.last());
+    let preview = app.parts.legend.preview.clone();
+    let found = search.as_ref().map(|found| found.stacks.as_slice());
+    let coloring = Coloring { focus: preview.as_ref(), ..app.coloring(found, summary.last()) };
     let colors = app.colors_version;
     let parts = &mut app.parts.timeline;
     // From the least to the best: what lies under is seen only where nothing better is.
@@ -198,9 +240,13 @@ fn pictures(
         let ask = &answer.request;
         (ask.of, ask.counter, ask.stretch.axis, ask.pools) == (of, counter, view.axis, pools)
     };
+    // What was alone before, or everything, stays until there is a picture of what is alone now.
+    let is_new = |answer: &Answer<AskTile>| answer.request.only == only;
+    let wait = !coarse.as_ref().is_some_and(|answer| answer.fresh);
+
     let layers = [
         (base.filter(|_| !is_sharp), &mut parts.base, "base"),
-        (sharp.clone().filter(|answer| !answer.fresh), &mut parts.sharp, "sharp"),
+        (sharp.clone().filter(|answer| !answer.fresh && (wait || is_new(answer))), &mut parts.sharp, "sharp"),
         (coarse.filter(|answer| answer.fresh), &mut parts.coarse, "coarse"),
     ];
     let mut best = None;
@@ -297,6 +343,40 @@ fn hover(
             app.set_cursor(moment);
         }
     }
+    if response.secondary_clicked() {
+        app.parts.timeline.menu = owner.map(|owner| (owner, tile.line(owner.line).to_owned()));
+    }
+}
+
+/// What can be done with the allocation that was clicked with the other button.
+fn menu(app: &mut App, response: &egui::Response) {
+    let Some((owner, line)) = app.parts.timeline.menu.clone() else { return };
+    response.context_menu(|ui| {
+        let category = DEFAULT_CATEGORIES.get(usize::from(owner.category)).copied();
+        let mut groups = vec![(Group::Stack(owner.stack), "this stack".to_owned(), line.clone())];
+        if owner.line != LineId(0) {
+            groups.insert(0, (Group::Line(owner.line), line.clone(), line.clone()));
+        }
+        if let Some(name) = category {
+            groups.push((Group::Category(owner.category), name.to_owned(), name.to_owned()));
+        }
+        for (group, label, name) in groups {
+            if ui.button(format!("Show only {label}")).clicked() {
+                app.isolate(group, &name);
+            }
+        }
+        if app.isolated.is_some() && ui.button("Show all memory").clicked() {
+            app.show_all();
+        }
+        ui.separator();
+        if ui.button("Show its whole life").clicked() {
+            app.selection.alloc = Some(owner.alloc);
+            app.zoom_to_selected();
+        }
+        if ui.button("List all of this stack").clicked() {
+            app.show_stack_in_table(owner.stack);
+        }
+    });
 }
 
 fn cursor_line(app: &mut App, painter: &Painter, plot: Rect, palette: &Palette) {
@@ -308,40 +388,6 @@ fn cursor_line(app: &mut App, painter: &Painter, plot: Rect, palette: &Palette) 
         let points = vec![pos2(x - 4.0, top), pos2(x + 4.0, top), pos2(x, top + 6.0)];
         painter.add(egui::Shape::convex_polygon(points, palette.accent, Stroke::NONE));
     }
-}
-
-/// Both ends of what is measured, and the difference.
-fn ruler(app: &App, painter: &Painter, plot: Rect, palette: &Palette) {
-    let Some(ruler) = app.selection.ruler.filter(|ruler| ruler.axis == app.camera.view.axis) else { return };
-    let (a, b) = (
-        app.camera.view.screen(plot, ruler.from.0, ruler.from.1),
-        app.camera.view.screen(plot, ruler.to.0, ruler.to.1),
-    );
-    let rect = Rect::from_two_pos(a, b);
-    let stroke = Stroke::new(1.0, palette.select);
-    painter.rect_filled(rect, 0.0, palette.select.gamma_multiply(0.08));
-    for corner in [a, b] {
-        painter.vline(corner.x, plot.y_range(), Stroke::new(1.0, palette.select.gamma_multiply(0.6)));
-        painter.hline(plot.x_range(), corner.y, Stroke::new(1.0, palette.select.gamma_multiply(0.6)));
-    }
-    painter.line_segment([a, b], stroke);
-    let x = |x: f64| match ruler.axis {
-        Axis::Events => format!("event {}", count(event_at(x))),
-        Axis::Time => since(x as i64, 3),
-    };
-    let across = match ruler.axis {
-        Axis::Events => plural((ruler.to.0 - ruler.from.0).abs() as u64, "event"),
-        Axis::Time => duration((ruler.to.0 - ruler.from.0).abs() as i64),
-    };
-    for (corner, point) in [(a, ruler.from), (b, ruler.to)] {
-        let text = format!("{} · {}", bytes(point.1 as i64), x(point.0));
-        let left = corner.x > plot.center().x;
-        let align = if left { Align2::RIGHT_BOTTOM } else { Align2::LEFT_BOTTOM };
-        let at = pos2(corner.x + if left { -6.0 } else { 6.0 }, corner.y - 4.0);
-        tag(painter, at, align, &text, palette.text, palette);
-    }
-    let delta = format!("Δ {} · {across}", bytes((ruler.to.1 - ruler.from.1).abs() as i64));
-    tag(painter, rect.center(), Align2::CENTER_CENTER, &delta, palette.select, palette);
 }
 
 /// Which rank a picture is of, where there are two.
@@ -379,7 +425,8 @@ pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
         y: app.camera.view.y,
         height: (plot.height() * scale).round() as u32,
         pools: app.settings.pools,
-        categories: app.settings.color == ColorBy::Category,
+        categories: app.color() == ColorBy::Category,
+        only: Which::default(),
     };
     let inside = painter.with_clip_rect(plot);
     let colors = app.colors_version;
@@ -434,13 +481,6 @@ fn under_pointer(
             app.set_cursor(moment);
         }
     }
-}
-
-/// The highest of what is stacked in the part that is shown.
-pub(crate) fn highest_shown(app: &App) -> Option<f64> {
-    let curve = app.requests.look::<AskCurve>(Slot::Curve)?.value;
-    let most = curve.most.iter().flatten().map(|counters| counters[app.settings.counter]).max();
-    most.map(|bytes| bytes as f64)
 }
 
 /// Outlines the allocation under the pointer and shows its card.

@@ -10,9 +10,17 @@ use crate::commands::Command;
 use crate::theme;
 use crate::views::search;
 
+/// A narrower bar leaves words out.
+const TIGHT: f32 = 980.0;
+
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
+    // A narrow window has no room for words that the menus say as well.
+    let tight = ui.available_width() < TIGHT;
     ui.horizontal_centered(|ui| {
+        if tight {
+            ui.spacing_mut().item_spacing.x = 4.0;
+        }
         let name = ui.add(
             Button::new(RichText::new("vramscope").font(theme::strong()).color(palette.text)).frame(false),
         );
@@ -21,14 +29,14 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         }
         let Some((_, summary)) = app.device() else { return };
         let arrow = ui.label(RichText::new("▸").color(palette.dim));
-        chooser(app, ui, &arrow);
-        ui.add_space(8.0);
+        chooser(app, ui, &arrow, if tight { 96.0 } else { 180.0 });
+        ui.add_space(if tight { 0.0 } else { 8.0 });
         axis(app, ui);
-        ui.add_space(4.0);
-        let label = word(ui, "bytes", &palette);
+        ui.add_space(if tight { 0.0 } else { 4.0 });
+        let label = word(ui, if tight { "" } else { "bytes" }, &palette);
         let before = app.settings.counter;
         let combo = ComboBox::from_id_salt("bytes")
-            .width(96.0)
+            .width(if tight { 72.0 } else { 96.0 })
             .selected_text(summary.name_of(app.settings.counter))
             .show_ui(ui, |ui| {
                 let all = [Counter::Requested, Counter::Allocated, Counter::Active];
@@ -40,29 +48,30 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         if app.settings.counter != before {
             app.fit();
         }
-        let label = word(ui, "color by", &palette);
-        let before = app.settings.color;
+        let label = word(ui, if tight { "" } else { "color by" }, &palette);
+        let mut color = app.color();
         let combo = ComboBox::from_id_salt("color")
-            .width(84.0)
-            .selected_text(app.settings.color.name())
+            .width(if tight { 64.0 } else { 84.0 })
+            .selected_text(color.name())
             .show_ui(ui, |ui| {
                 for by in ColorBy::ALL {
-                    ui.selectable_value(&mut app.settings.color, by, by.name());
+                    ui.selectable_value(&mut color, by, by.name());
                 }
             });
         combo.response.labelled_by(label.id);
-        if app.settings.color != before {
-            app.colors_version += 1;
+        if color != app.color() {
+            app.color_by(color);
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             if ui.button("?").on_hover_text("Keys").clicked() {
                 Command::Help.run(app, ui.ctx());
             }
-            if ui.button("Ctrl+K").on_hover_text("All commands").clicked() {
+            if !tight && ui.button("Ctrl+K").on_hover_text("All commands").clicked() {
                 Command::Palette.run(app, ui.ctx());
             }
             let (dot, color) = if summary.exact { ("●", palette.fine) } else { ("▲", palette.select) };
-            let verdict = RichText::new(format!("{dot} {}", summary.status)).color(color).font(theme::body());
+            let verdict = if tight { dot.to_owned() } else { format!("{dot} {}", summary.status) };
+            let verdict = RichText::new(verdict).color(color).font(theme::body());
             let notes: Vec<_> = std::iter::once(&summary.verdict).chain(&summary.notes).cloned().collect();
             let notes = notes.join("\n");
             if ui.add(Button::new(verdict).frame(false)).on_hover_text(notes).clicked() {
@@ -78,7 +87,7 @@ fn word(ui: &mut Ui, text: &str, palette: &theme::Palette) -> Response {
 }
 
 /// Which device of which file.
-fn chooser(app: &mut App, ui: &mut Ui, label: &Response) {
+fn chooser(app: &mut App, ui: &mut Ui, label: &Response, width: f32) {
     let name = |at: usize| {
         let summary = app.files.devices.get(at)?.summary.as_ref()?;
         let file = summary.file.rsplit(['/', '\\']).next().unwrap_or(&summary.file);
@@ -86,11 +95,12 @@ fn chooser(app: &mut App, ui: &mut Ui, label: &Response) {
     };
     let mut chosen = app.files.current;
     let Some(shown) = name(chosen) else { return };
-    let combo = ComboBox::from_id_salt("device").width(180.0).selected_text(shown).show_ui(ui, |ui| {
-        for (at, name) in (0..app.files.devices.len()).filter_map(|at| Some((at, name(at)?))) {
-            ui.selectable_value(&mut chosen, at, name);
-        }
-    });
+    let combo =
+        ComboBox::from_id_salt("device").width(width).truncate().selected_text(shown).show_ui(ui, |ui| {
+            for (at, name) in (0..app.files.devices.len()).filter_map(|at| Some((at, name(at)?))) {
+                ui.selectable_value(&mut chosen, at, name);
+            }
+        });
     combo.response.labelled_by(label.id);
     if chosen != app.files.current {
         app.focus(chosen);

@@ -22,10 +22,10 @@ const ROW: f32 = 22.0;
 /// Columns of the table: what each says, and how wide it is.
 const COLUMNS: [(&str, f32); 5] =
     [("peak reserved", 96.0), ("", 64.0), ("gap at most", 84.0), ("device calls", 90.0), ("retries", 54.0)];
-/// Of these, the ones that a narrow pane has room for.
-const NARROW: [usize; 3] = [0, 1, 3];
-/// Least room for how a setting ends.
-const RESULT: f32 = 90.0;
+/// Room for how a setting ends, which is what one looks for: it stands beside the name.
+const RESULT: f32 = 168.0;
+/// A narrower pane has no room for segments beside the table.
+const BOTH: f32 = 760.0;
 /// Room for the size of a segment.
 const SIZES: f32 = 70.0;
 
@@ -98,7 +98,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         return not_in_file(app, ui, body, "Requests with their addresses", advice);
     }
     advance(app, of);
-    let middle = body.left() + (body.width() * 0.66).round();
+    let both = body.width() >= BOTH;
+    let middle = body.left() + if both { (body.width() * 0.66).round() } else { body.width() + 12.0 };
     let part = |ui: &mut Ui, name: &str, rect: Rect| {
         let mut part = ui.new_child(UiBuilder::new().id_salt(name).max_rect(rect));
         part.set_clip_rect(rect.expand(2.0).intersect(ui.clip_rect()));
@@ -111,7 +112,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     // A part of its own: what is too wide for the form must not make the text below wider.
     let below = Rect::from_min_max(pos2(left.left(), above.min_rect().bottom() + 4.0), left.max);
     settings(app, &mut part(ui, "settings", below), of);
-    segments(app, &mut part(ui, "segments", right), of, right);
+    if both {
+        segments(app, &mut part(ui, "segments", right), of, right);
+    }
 }
 
 /// Takes in what has come, and requests what comes next.
@@ -286,28 +289,32 @@ impl Table {
         let width = |name: &str| {
             ui.painter().layout_no_wrap(name.to_owned(), theme::mono(), egui::Color32::PLACEHOLDER).size().x
         };
-        let widest = trials.all().iter().map(|trial| width(trial.under.name())).fold(80.0, f32::max) + 6.0;
+        let widest = trials.all().iter().map(|trial| width(trial.under.name())).fold(80.0, f32::max) + 14.0;
         let room = ui.available_width() - RESULT;
-        let wide = |columns: &[usize]| columns.iter().map(|&at| COLUMNS[at].1).sum::<f32>();
-        let all: Vec<usize> = (0..COLUMNS.len()).collect();
-        let columns = if room - wide(&all) >= widest.min(200.0) { all } else { NARROW.to_vec() };
-        Self { names: widest.min((room - wide(&columns)).max(110.0)), columns }
+        let names = widest.min((room * 0.5).max(110.0));
+        let mut left = room - names;
+        let has_room = |&at: &usize| {
+            left -= COLUMNS[at].1;
+            left >= 0.0
+        };
+        Self { names, columns: (0..COLUMNS.len()).take_while(has_room).collect() }
     }
 
-    /// What each column says and where it ends, from the left; the last is where the result begins.
-    fn ends(&self, left: f32) -> (Vec<(usize, f32)>, f32) {
-        let mut end = left + self.names;
+    /// Where the result begins, and what each column says and where it ends.
+    fn ends(&self, left: f32) -> (f32, Vec<(usize, f32)>) {
+        let result = left + self.names;
+        let mut end = result + RESULT;
         let ends = self.columns.iter().map(|&at| {
             end += COLUMNS[at].1;
             (at, end)
         });
-        (ends.collect(), end + 14.0)
+        (result, ends.collect())
     }
 
     fn heading(&self, ui: &mut Ui, palette: &Palette) {
         let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
         let (painter, y) = (ui.painter_at(rect), rect.center().y);
-        let (ends, result) = self.ends(rect.left());
+        let (result, ends) = self.ends(rect.left());
         let put = |x: f32, align: Align2, text: &str| {
             painter.text(pos2(x, y), align, text, theme::small(), palette.dim);
         };
@@ -338,7 +345,7 @@ impl Table {
         let letters = theme::columns(&painter, &theme::mono(), self.names - 6.0);
         let at = pos2(rect.left() + 6.0, y);
         painter.text(at, Align2::LEFT_CENTER, fit(name, letters), theme::mono(), palette.text);
-        let (ends, mut left) = self.ends(rect.left());
+        let (left, ends) = self.ends(rect.left());
         if let Some(row) = row {
             let retries = row.retries.map(|retries| retries.to_string()).unwrap_or_default();
             let calls = format!("{} + {}", row.device_calls.0, row.device_calls.1);
@@ -350,11 +357,16 @@ impl Table {
                 Tone::Plain => palette.text,
                 tone => color(palette, tone),
             };
-            let text =
-                painter.text(pos2(left, y), Align2::LEFT_CENTER, &row.result.text, theme::body(), color);
-            left = text.right() + 10.0;
+            let words = match progress {
+                "" => row.result.text.clone(),
+                progress => format!("{}, {progress}", row.result.text),
+            };
+            let words = fit(&words, (RESULT / 6.4) as usize);
+            painter.text(pos2(left, y), Align2::LEFT_CENTER, words, theme::body(), color);
+        } else {
+            let words = fit(progress, (RESULT / 5.6) as usize);
+            painter.text(pos2(left, y), Align2::LEFT_CENTER, words, theme::small(), palette.dim);
         }
-        painter.text(pos2(left, y), Align2::LEFT_CENTER, progress, theme::small(), palette.dim);
         let words = row.map_or(["", ""], |row| [&row.result.text, &row.confidence.text]);
         let words: Vec<&str> =
             words.into_iter().chain([progress]).filter(|words| !words.is_empty()).collect();
@@ -384,7 +396,7 @@ impl Bar {
 fn segments(app: &mut App, ui: &mut Ui, of: Source, body: Rect) {
     let palette = app.palette();
     let at = app.selection.cursor;
-    let recorded = app.requests.want(Slot::State, AskState { of, at });
+    let recorded = app.requests.want(Slot::State, AskState { of, at, categories: false });
     let recorded = recorded.filter(|answer| answer.request.of == of).map(|answer| answer.value);
     let under = app.parts.whatif.selected(of).filter(|trial| trial.simulated().is_some());
     let simulated = under.map(|trial| trial.under.clone()).and_then(|under| {

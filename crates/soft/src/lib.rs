@@ -1,5 +1,6 @@
 //! Draws what egui tessellates on the processor, so that a picture of the window needs no graphics driver and is
-//! the same on every machine.
+//! the same on every machine. A crate of its own, so that tests of the window, which are not optimized, have one that
+//! is.
 
 use std::collections::HashMap;
 
@@ -8,8 +9,9 @@ use egui::{Color32, ColorImage, FullOutput, Pos2, Rect, TextureFilter, TextureId
 use egui_kittest::TestRenderer;
 use image::RgbaImage;
 
+/// A renderer without a graphics driver.
 #[derive(Default)]
-pub(crate) struct Soft {
+pub struct Soft {
     textures: HashMap<TextureId, (ColorImage, TextureFilter)>,
 }
 
@@ -56,39 +58,83 @@ impl Soft {
         if area.abs() < 1e-6 {
             return;
         }
+        let edges = [Edge::new(b, c, area), Edge::new(c, a, area), Edge::new(a, b, area)];
         let bounds = Rect::from_points(&[a, b, c]).intersect(clip);
         // Pixels whose centres lie inside, both edges included.
         let from = |low: f32| (low - 0.5).ceil().max(0.0) as usize;
         let upto = |high: f32| (high + 0.5).floor().max(0.0) as usize;
+        let plain = corners[1..].iter().all(|v| v.uv == corners[0].uv && v.color == corners[0].color);
+        let color = |weights: [f32; 3]| -> [f32; 4] {
+            let mix = |get: &dyn Fn(&Vertex) -> f32| {
+                corners.iter().zip(weights).map(|(v, w)| get(v) * w).sum::<f32>()
+            };
+            let texel = self.sample(id, Pos2::new(mix(&|v| v.uv.x), mix(&|v| v.uv.y)));
+            std::array::from_fn(|n| texel[n] * mix(&|v| f32::from(v.color.to_array()[n])) / 255.0)
+        };
+        let of_all = color([1.0, 0.0, 0.0]);
         for y in from(bounds.top())..upto(bounds.bottom()).min(canvas.height) {
-            for x in from(bounds.left())..upto(bounds.right()).min(canvas.width) {
-                let p = Pos2::new(x as f32 + 0.5, y as f32 + 0.5);
-                // From the same end of an edge for both triangles that share it, so that their signs agree.
-                let cross = |from: Pos2, to: Pos2| {
-                    (to.x - from.x) * (p.y - from.y) - (p.x - from.x) * (to.y - from.y)
-                };
-                let edge = |from: Pos2, to: Pos2| {
-                    let turned = (from.x, from.y) > (to.x, to.y);
-                    (if turned { -cross(to, from) } else { cross(from, to) }) / area
-                };
-                let weights = [edge(b, c), edge(c, a), edge(a, b)];
-                // A pixel on a shared edge belongs to one of the two triangles.
-                let is_in = |n: usize, from: Pos2, to: Pos2| {
-                    let first = (to.y - from.y, from.x - to.x) > (0.0, 0.0);
-                    weights[n] > 0.0 || weights[n] == 0.0 && first == (area > 0.0)
-                };
-                if !(is_in(0, b, c) && is_in(1, c, a) && is_in(2, a, b)) {
-                    continue;
-                }
-                let mix = |get: &dyn Fn(&Vertex) -> f32| {
-                    corners.iter().zip(weights).map(|(v, w)| get(v) * w).sum::<f32>()
-                };
-                let texel = self.sample(id, Pos2::new(mix(&|v| v.uv.x), mix(&|v| v.uv.y)));
-                let color: [f32; 4] =
-                    std::array::from_fn(|n| texel[n] * mix(&|v| f32::from(v.color.to_array()[n])) / 255.0);
+            let (mut x, mut end) = (from(bounds.left()), upto(bounds.right()).min(canvas.width));
+            let centre = |x: usize| Pos2::new(x as f32 + 0.5, y as f32 + 0.5);
+            let is_in = |x: usize| edges.iter().all(|edge| edge.has(centre(x)));
+            // The pixels of a row that are inside lie together.
+            for edge in &edges {
+                let (low, high) = edge.row(y as f32 + 0.5);
+                x = x.max((low - 1.5).max(0.0) as usize);
+                end = end.min((high + 1.5).max(0.0) as usize);
+            }
+            while x < end && !is_in(x) {
+                x += 1;
+            }
+            while end > x && !is_in(end - 1) {
+                end -= 1;
+            }
+            for x in x..end {
+                let color =
+                    if plain { of_all } else { color(std::array::from_fn(|n| edges[n].weight(centre(x)))) };
                 canvas.blend(x, y, color);
             }
         }
+    }
+}
+
+/// A side of a triangle.
+struct Edge {
+    from: Pos2,
+    to: Pos2,
+    area: f32,
+}
+
+impl Edge {
+    fn new(from: Pos2, to: Pos2, area: f32) -> Self {
+        Self { from, to, area }
+    }
+
+    /// How far inside a point is: the share of the corner on the other side.
+    fn weight(&self, p: Pos2) -> f32 {
+        let Self { from, to, area } = *self;
+        // From the same end of an edge for both triangles that share it, so that their signs agree.
+        let cross =
+            |from: Pos2, to: Pos2| (to.x - from.x) * (p.y - from.y) - (p.x - from.x) * (to.y - from.y);
+        let turned = (from.x, from.y) > (to.x, to.y);
+        (if turned { -cross(to, from) } else { cross(from, to) }) / area
+    }
+
+    /// Whether a point is on the inner side. A point on a shared edge belongs to one of the two triangles.
+    fn has(&self, p: Pos2) -> bool {
+        let weight = self.weight(p);
+        let first = (self.to.y - self.from.y, self.from.x - self.to.x) > (0.0, 0.0);
+        weight > 0.0 || weight == 0.0 && first == (self.area > 0.0)
+    }
+
+    /// About where a row of pixels is on the inner side.
+    fn row(&self, y: f32) -> (f32, f32) {
+        let (dx, dy) = (self.to.x - self.from.x, self.to.y - self.from.y);
+        if dy.abs() < 1e-6 {
+            return (0.0, f32::MAX);
+        }
+        let x = self.from.x + (y - self.from.y) / dy * dx;
+        // The weight falls with x where dy and the area have the same sign.
+        if (dy > 0.0) == (self.area > 0.0) { (0.0, x) } else { (x, f32::MAX) }
     }
 }
 
@@ -102,6 +148,10 @@ impl Canvas {
     /// Premultiplied, and in gamma space, as egui's own renderers do it.
     fn blend(&mut self, x: usize, y: usize, color: [f32; 4]) {
         let pixel = &mut self.pixels[y * self.width + x];
+        if color[3] >= 254.9 {
+            *pixel = [color[0], color[1], color[2]];
+            return;
+        }
         for (below, above) in pixel.iter_mut().zip(color) {
             *below = above + *below * (1.0 - color[3] / 255.0);
         }
@@ -148,7 +198,7 @@ impl TestRenderer for Soft {
 }
 
 /// A pixel of an image as egui's color.
-pub(crate) fn pixel(image: &RgbaImage, at: Pos2) -> Color32 {
+pub fn pixel(image: &RgbaImage, at: Pos2) -> Color32 {
     let [r, g, b, _] = image.get_pixel(at.x as u32, at.y as u32).0;
     Color32::from_rgb(r, g, b)
 }
