@@ -1,11 +1,14 @@
 //! The window driven by hand: every view is opened, looked at and touched, on real recordings.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod golden;
 mod kept;
 mod pictures;
 mod profiles;
 #[cfg(feature = "screenshots")]
 mod screenshots;
+mod stories;
+mod texts;
 mod views;
 mod whatif;
 

@@ -1,0 +1,128 @@
+//! Questions, and the number of clicks and keys that answer each.
+
+use egui::Key;
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable;
+use vramscope_engine::{AskHere, AskState, Group};
+
+use super::views::replay;
+use super::{drawn, key, open, settle, window};
+use crate::App;
+use crate::requests::Slot;
+use crate::views::Tab;
+
+/// Hands that count what they do.
+struct Hands {
+    harness: Harness<'static, App>,
+    actions: usize,
+}
+
+impl Hands {
+    fn on(harness: Harness<'static, App>) -> Self {
+        Self { harness, actions: 0 }
+    }
+
+    fn press(&mut self, pressed: Key) {
+        self.actions += 1;
+        key(&mut self.harness, pressed);
+    }
+
+    fn click(&mut self, label: &str) {
+        self.actions += 1;
+        self.harness.get_all_by_label_contains(label).next().unwrap().click();
+        settle(&mut self.harness);
+    }
+}
+
+#[test]
+fn what_filled_it_is_seen_without_a_click() {
+    let hands = Hands::on(window(&[("oom", "")]));
+    // The cursor is at the peak, and the legend and the panel say what is live there.
+    let here = hands.harness.state().requests.look::<AskHere>(Slot::Legend).unwrap().value;
+    let most = here.rows.first().unwrap();
+    assert_eq!(most.name, "activations");
+    assert!(drawn(&hands.harness, "activations") && drawn(&hands.harness, "TOP LINES HERE"));
+    assert_eq!(hands.actions, 0);
+}
+
+#[test]
+fn one_click_shows_what_filled_it_alone() {
+    let mut hands = Hands::on(window(&[("oom", "")]));
+    hands.click("activations");
+    let app = hands.harness.state();
+    assert!(app.is_isolated(&Group::Category(3)));
+    let levels = app.isolated_levels().unwrap();
+    assert!(app.camera.view.y.1 < levels.peak.bytes as f64 * 1.2, "the bytes fit what is alone");
+    assert!(drawn(&hands.harness, "only activations"));
+    assert_eq!(hands.actions, 1);
+    hands.press(Key::Escape);
+    assert!(hands.harness.state().isolated.is_none(), "and a key shows everything again");
+}
+
+#[test]
+fn why_it_failed_takes_one_click() {
+    let mut hands = Hands::on(window(&[("oom", "")]));
+    hands.click("out of memory at event 11 822");
+    let app = hands.harness.state();
+    let map = app.requests.look::<AskState>(Slot::State).unwrap().value;
+    let failed = replay("oom").ooms()[0].event;
+    assert_eq!(map.at.event(), Some(failed), "the map is that of the failure");
+    assert!(drawn(&hands.harness, "requested 32.0 MiB"), "with the request");
+    assert!(drawn(&hands.harness, "largest hole 20.0 MiB, 12.0 MiB short"), "and the largest hole");
+    assert_eq!(hands.actions, 1);
+}
+
+#[test]
+fn what_leaked_takes_one_click() {
+    let mut hands = Hands::on(window(&[("leak_graph", "")]));
+    let found = crate::views::insights::all(hands.harness.state_mut());
+    let leak = found.iter().find(|insight| insight.kind == "growth" || insight.kind == "kept graph").unwrap();
+    hands.click(&leak.title);
+    let app = hands.harness.state();
+    let isolated = app.isolated.as_ref().unwrap();
+    assert_eq!(isolated.which.group, leak.group, "the leaking allocations are alone");
+    assert_eq!(app.settings.tab, Tab::Insights);
+    assert!(app.isolated_levels().unwrap().sum.count > 1);
+    assert_eq!(hands.actions, 1);
+}
+
+#[test]
+fn which_rank_takes_no_click_to_see_and_one_to_open() {
+    let ranks =
+        [("expandable", "rank 0"), ("expandable", "rank 1"), ("expandable", "rank 2"), ("oom", "rank 3")];
+    let mut hands = Hands::on(window(&ranks));
+    assert!(drawn(&hands.harness, "▲ 3.99 GiB"), "the rank that stands out is marked");
+    hands.press(Key::OpenBracket);
+    assert_eq!(hands.harness.state().files.current, 3);
+    assert_eq!(hands.actions, 1);
+}
+
+#[test]
+fn who_had_this_address_takes_two_actions() {
+    let mut hands = Hands::on(window(&[("oom", "")]));
+    let replay = replay("oom");
+    let index = vramscope_analysis::AllocIdx(replay.allocations().len() as u32 / 2);
+    let addr = replay.allocation(index).addr;
+    hands.press(Key::Slash);
+    // Typing, or pasting, the address counts as one.
+    hands.actions += 1;
+    hands
+        .harness
+        .get_all_by_role(egui::accesskit::Role::TextInput)
+        .next()
+        .unwrap()
+        .type_text(&format!("{addr:#x}"));
+    settle(&mut hands.harness);
+    settle(&mut hands.harness);
+    let lives = replay.allocations().iter().filter(|(_, a)| a.addr == addr).count();
+    assert!(drawn(&hands.harness, &format!("{addr:#x}")));
+    let results = hands.harness.state().requests.look::<vramscope_engine::AskSearch>(Slot::Search).unwrap();
+    assert!(results.value.hits.len() >= lives.min(2), "every tenant is listed");
+    assert!(hands.actions <= 2);
+}
+
+#[test]
+fn an_empty_start_opens_nothing() {
+    let hands = Hands::on(open(super::Direct::default()));
+    assert!(hands.harness.state().device().is_none());
+}

@@ -1,0 +1,121 @@
+//! No text lies on another one, in any view, at any size of the window.
+
+use egui::epaint::ClippedShape;
+use egui::{Rect, Shape};
+use egui_kittest::Harness;
+
+use super::{click, open, point, settle, window};
+use crate::App;
+use crate::views::Tab;
+
+const TABS: [Tab; 12] = [
+    Tab::Insights,
+    Tab::Segments,
+    Tab::State,
+    Tab::Events,
+    Tab::Flame,
+    Tab::Tree,
+    Tab::Lifetimes,
+    Tab::Tables,
+    Tab::Breakdown,
+    Tab::Compare,
+    Tab::Settings,
+    Tab::WhatIf,
+];
+
+/// A text as it can be seen: what of it lies inside its clip.
+struct Text {
+    rect: Rect,
+    words: String,
+    /// The number of opaque rectangles before it: what is drawn under a later one is not seen.
+    order: usize,
+}
+
+fn gather(shape: &Shape, clip: Rect, order: usize, texts: &mut Vec<Text>, covers: &mut Vec<(usize, Rect)>) {
+    match shape {
+        Shape::Vec(shapes) => shapes.iter().for_each(|shape| gather(shape, clip, order, texts, covers)),
+        Shape::Rect(rect) if rect.fill.a() > 200 => covers.push((order, rect.rect.intersect(clip))),
+        Shape::Text(text) => {
+            for row in &text.galley.rows {
+                // The letters, without the air around them.
+                let rect = row.row.visuals.mesh_bounds.translate(row.pos.to_vec2() + text.pos.to_vec2());
+                let rect = rect.shrink(0.5);
+                let seen = rect.intersect(clip);
+                if seen.is_positive() && !row.row.text().trim().is_empty() {
+                    texts.push(Text { rect: seen, words: row.row.text(), order });
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Pairs of texts that lie on each other.
+fn overprinted(shapes: &[ClippedShape]) -> Vec<(String, String)> {
+    let (mut texts, mut covers) = (Vec::new(), Vec::new());
+    for (order, clipped) in shapes.iter().enumerate() {
+        gather(&clipped.shape, clipped.clip_rect, order, &mut texts, &mut covers);
+    }
+    texts.retain(|text| {
+        !covers.iter().any(|(order, rect)| *order > text.order && rect.expand(1.0).contains_rect(text.rect))
+    });
+    texts.sort_by(|a, b| a.rect.left().total_cmp(&b.rect.left()));
+    let mut found = Vec::new();
+    for (n, a) in texts.iter().enumerate() {
+        for b in texts[n + 1..].iter().take_while(|b| b.rect.left() < a.rect.right()) {
+            let both = a.rect.intersect(b.rect);
+            // A card or a window over a text hides it up to its edge.
+            let hidden = covers.iter().any(|(order, rect)| {
+                *order > a.order.min(b.order) && *order < a.order.max(b.order) && rect.contains_rect(both)
+            });
+            if both.width() > 1.5 && both.height() > 1.5 && !hidden {
+                found.push((a.words.clone(), b.words.clone()));
+            }
+        }
+    }
+    found
+}
+
+fn check(harness: &Harness<'static, App>, place: &str, found: &mut Vec<String>) {
+    for (a, b) in overprinted(&harness.output().shapes) {
+        found.push(format!("{place}: {a:?} and {b:?}"));
+    }
+}
+
+fn every_view(mut harness: Harness<'static, App>, name: &str, sizes: &[(f32, f32)], found: &mut Vec<String>) {
+    for &(width, height) in sizes {
+        harness.set_size(egui::vec2(width, height));
+        settle(&mut harness);
+        for tab in TABS {
+            harness.state_mut().open_tab(tab);
+            harness.run_steps(4);
+            check(&harness, &format!("{name} at {width} × {height}, {tab:?}"), found);
+        }
+        harness.state_mut().open_tab(Tab::Flame);
+        let at = point(&harness, 0.7, 0.3);
+        click(&mut harness, at);
+        harness.remove_cursor();
+        settle(&mut harness);
+        check(&harness, &format!("{name} at {width} × {height}, a selection"), found);
+        harness.state_mut().isolate_selected();
+        harness.state_mut().selection.alloc = None;
+        harness.state_mut().mark_range(10.0, 200.0);
+        settle(&mut harness);
+        check(&harness, &format!("{name} at {width} × {height}, alone, with a range"), found);
+        harness.state_mut().show_all();
+        harness.state_mut().selection.range = None;
+    }
+}
+
+const SIZES: [(f32, f32); 3] = [(800.0, 600.0), (1000.0, 640.0), (1400.0, 900.0)];
+
+#[test]
+fn no_text_lies_on_another_one() {
+    let mut found = Vec::new();
+    every_view(window(&[("oom", "")]), "oom", &SIZES, &mut found);
+    every_view(window(&[("cudagraph_pools", "")]), "pools", &SIZES[..1], &mut found);
+    let ranks = [("expandable", "rank 0"), ("expandable_mixed", "rank 1"), ("oom", "rank 2")];
+    every_view(window(&ranks), "ranks", &SIZES[..1], &mut found);
+    every_view(open(super::Direct::on("inputs/ascend")), "ascend", &SIZES[..1], &mut found);
+    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+}
