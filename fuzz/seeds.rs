@@ -3,8 +3,9 @@
 
 use vramscope_analysis::{AllocIdx, Counter, Moment};
 use vramscope_engine::{
-    AskCurve, AskDetails, AskDiff, AskInsights, AskLanes, AskMoment, AskOutline, AskRank, AskState,
-    AskSummary, AskTile, AskTree, Axis, Request, Source, Stretch, Weigh, encode,
+    AskCurve, AskDetails, AskDiff, AskEvents, AskHere, AskInsights, AskLanes, AskLevels, AskMoment,
+    AskOutline, AskRange, AskRank, AskReport, AskState, AskSummary, AskTile, AskTree, Axis, By, Group,
+    ReportOf, Request, Source, Stretch, Weigh, Which, encode,
 };
 use vramscope_snapshot::{Reader, ipc};
 use vramscope_testkit::shapes::SHAPES;
@@ -83,18 +84,24 @@ fn requests() -> Vec<Request> {
     let stretch = Stretch { axis: Axis::Events, x: (0.0, 40.0), width: 50 };
     let (counter, y, height) = (Counter::Requested, (0.0, 1e6), 40);
     let (alloc, at) = (AllocIdx(3), Moment(7));
+    let only = Which { group: Some(Group::Category(3)), ..Which::default() };
     vec![
         AskSummary { of }.into(),
         AskInsights { of }.into(),
         AskRank { of }.into(),
-        AskTile { of, counter, stretch, y, height, pools: true, categories: true }.into(),
+        AskTile { of, counter, stretch, y, height, pools: true, categories: true, only: only.clone() }.into(),
         AskCurve { of, stretch }.into(),
-        AskOutline { of, counter, stretch, alloc, pools: false }.into(),
+        AskOutline { of, counter, stretch, alloc, pools: false, only: Which::default() }.into(),
         AskLanes { of, counter, stretch, lanes: vec![(0, 0, 9)], height: 9, categories: false }.into(),
         AskMoment { of, at, whole: true }.into(),
         AskDetails { of, alloc, at }.into(),
-        AskState { of, at }.into(),
+        AskState { of, at, categories: true }.into(),
         AskTree { of, weigh: Weigh::Lifetime(Moment(0), at), inverted: true, own: true }.into(),
         AskDiff { before: (of, Moment(0)), after: (of, at), own: true }.into(),
+        AskLevels { of, counter, stretch, only: only.clone() }.into(),
+        AskHere { of, at, counter, by: By::Line, only }.into(),
+        AskRange { of, axis: Axis::Events, x: (1.0, 9.0) }.into(),
+        AskEvents { of, first: 2, count: 5 }.into(),
+        AskReport { of, what: ReportOf::Pools, at }.into(),
     ]
 }

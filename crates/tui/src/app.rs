@@ -102,6 +102,8 @@ pub(crate) struct Screen {
     pub(crate) theme: Theme,
     pub(crate) has_mouse: bool,
     pub(crate) size: (u16, u16),
+    /// The button is down, and the pointer has moved since.
+    pub(crate) dragging: bool,
 }
 
 /// Lower screens have no line of tabs.
@@ -116,7 +118,7 @@ impl App {
             files: Files { ranks: Ranks::new(inputs), loading: Vec::new(), failure: None, shapes: None },
             diff: Diff::new(),
             mode: Mode::Normal,
-            screen: Screen { theme, has_mouse, size: (80, 24) },
+            screen: Screen { theme, has_mouse, size: (80, 24), dragging: false },
             message: None,
             effects: Vec::new(),
         };
@@ -175,7 +177,7 @@ impl App {
     pub(crate) fn layout(&mut self) {
         let body = self.body();
         let run = self.run_note();
-        let shapes = self.panes.iter().map(|pane| Shape::new(pane, run.as_deref()));
+        let shapes = self.panes.iter().map(|pane| Shape::new(pane, run.as_deref(), &self.screen.theme));
         let shape = shapes.fold(Shape::default(), Shape::or);
         for pane in &mut self.panes {
             pane.shape = shape;
@@ -330,7 +332,9 @@ impl App {
             _ => {}
         }
         let rows = help::rows(self.view(), self.is_compare(), &help.typed).len();
-        help.top = help.top.min(rows.saturating_sub(self.screen.size.1.saturating_sub(3).into()));
+        let (width, height) = self.screen.size;
+        let room = help::room(Rect::new(0, 0, width, height.saturating_sub(1)));
+        help.top = help.top.min(rows.saturating_sub(room));
         self.mode = Mode::Help(help);
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use vramscope_analysis::categories::DEFAULT_CATEGORIES;
+use vramscope_analysis::pictures::Levels;
 use vramscope_analysis::pools::{Pools, known_pool};
 use vramscope_analysis::query::main_device;
 use vramscope_analysis::shapes::Shapes;
@@ -45,6 +47,8 @@ pub(crate) struct Device {
     /// Private pools over time.
     pub(crate) pools: Pools,
     pub(crate) conclusions: Conclusions,
+    /// Requested bytes of each category over time.
+    pub(crate) levels: Vec<Levels>,
     /// How much this process can hold, where the file says so.
     pub(crate) capacity: Option<Capacity>,
 }
@@ -158,14 +162,20 @@ impl Device {
             .actions()
             .enumerate()
             .filter_map(|(row, action)| Some(Mark { at: Moment(row as u32 + 1), kind: kind(action)? }));
+        let conclusions = Conclusions::new(snapshot, replay);
+        let categories = &conclusions.categories;
+        let levels = Levels::of_groups(replay, Counter::Requested, DEFAULT_CATEGORIES.len(), |index| {
+            categories.of(index)
+        });
         Self {
+            levels,
             times: Times::new(events),
             lanes,
             marks: marks.collect(),
             insights: insights(snapshot, replay, &spans),
             nothing_found: vramscope_analysis::nothing_found(snapshot, replay),
             pools: Pools::private(snapshot, replay),
-            conclusions: Conclusions::new(snapshot, replay),
+            conclusions,
             capacity: Capacity::of(snapshot, replay),
             spans,
         }

@@ -154,6 +154,67 @@ pub enum Action {
     Suspend,
 }
 
+impl Action {
+    /// The groups of the help, in their order.
+    pub(crate) const GROUPS: [&'static str; 6] =
+        ["this view", "moving", "moments", "finding", "views", "files and program"];
+
+    /// The heading that it stands under in the help.
+    pub(crate) fn group(self) -> &'static str {
+        let at = match self {
+            Self::Left
+            | Self::Right
+            | Self::Up
+            | Self::Down
+            | Self::PageUp
+            | Self::PageDown
+            | Self::HalfUp
+            | Self::HalfDown
+            | Self::First
+            | Self::Last
+            | Self::JumpLeft
+            | Self::JumpRight
+            | Self::Previous
+            | Self::Next
+            | Self::PanLeft
+            | Self::PanRight => 1,
+            Self::Peak
+            | Self::NextOom
+            | Self::PreviousOom
+            | Self::End
+            | Self::NextMark
+            | Self::PreviousMark
+            | Self::NextEvent
+            | Self::PreviousEvent
+            | Self::GoTo
+            | Self::Mark
+            | Self::Compare => 2,
+            Self::Search | Self::SearchNext | Self::SearchPrevious | Self::SearchSame | Self::Filter => 3,
+            Self::View(_) => 4,
+            Self::NextDevice
+            | Self::PreviousDevice
+            | Self::NextFile
+            | Self::PreviousFile
+            | Self::NextPane
+            | Self::PreviousPane
+            | Self::Split
+            | Self::Link
+            | Self::Copy
+            | Self::WriteText
+            | Self::WriteJson
+            | Self::Mouse
+            | Self::Theme
+            | Self::Help
+            | Self::Escape
+            | Self::Back
+            | Self::Quit
+            | Self::Suspend => 5,
+            _ => 0,
+        };
+        Self::GROUPS[at]
+    }
+}
+
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {

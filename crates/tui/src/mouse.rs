@@ -24,6 +24,7 @@ impl App {
         match event.kind {
             MouseEventKind::Down(MouseButton::Left) => self.click(at),
             MouseEventKind::Drag(MouseButton::Left) if self.view() == View::Timeline => self.drag(at),
+            MouseEventKind::Up(MouseButton::Left) => self.screen.dragging = false,
             MouseEventKind::ScrollUp => self.wheel(at, -1),
             MouseEventKind::ScrollDown => self.wheel(at, 1),
             _ => return,
@@ -83,6 +84,10 @@ impl App {
         if chart.contains(at) {
             let doc = Arc::clone(&pane.doc);
             let subject = Subject { doc: &doc, device: pane.device };
+            // A drag marks a range: from where it began to the cursor.
+            if !std::mem::replace(&mut self.screen.dragging, true) {
+                pane.scope.mark = Some(pane.timeline.at());
+            }
             pane.timeline.point(subject, (at.x - chart.x).into(), chart.width.into());
         }
     }

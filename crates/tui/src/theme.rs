@@ -141,19 +141,44 @@ impl Theme {
 
     /// The same color for what is not the data itself: a tint behind ordinary text.
     pub(crate) fn tint_of_name(&self, name: &str) -> Style {
-        let [r, g, b] = color::of(name);
-        let ground: [u8; 3] = match self.ground {
-            Ground::Dark => [0x10, 0x14, 0x18],
-            Ground::Light => [0xfb, 0xfb, 0xfa],
-        };
-        // A third of the color over what is behind.
-        let mix = |color: u8, ground: u8| ((u16::from(color) + 2 * u16::from(ground)) / 3) as u8;
-        let [r, g, b] = [mix(r, ground[0]), mix(g, ground[1]), mix(b, ground[2])];
+        let [r, g, b] = self.over_ground(color::of(name));
         match self.colors {
             Colors::True => Style::new().bg(Color::Rgb(r, g, b)),
             Colors::Indexed => Style::new().bg(indexed(r, g, b)),
             Colors::None | Colors::Sixteen => Style::new().add_modifier(Modifier::UNDERLINED),
         }
+    }
+
+    /// The color of a category; `faded` where memory has it only at times.
+    pub(crate) fn category(&self, category: usize, faded: bool) -> Color {
+        const SIXTEEN: [Color; 9] = [
+            Color::Blue,
+            Color::Yellow,
+            Color::Green,
+            Color::Magenta,
+            Color::Red,
+            Color::Cyan,
+            Color::LightYellow,
+            Color::Gray,
+            Color::DarkGray,
+        ];
+        let [r, g, b] = vramscope_engine::color::of_category(category as u32);
+        let [r, g, b] = if faded { self.over_ground([r, g, b]) } else { [r, g, b] };
+        match self.colors {
+            Colors::None | Colors::Sixteen => SIXTEEN.get(category).copied().unwrap_or(Color::Gray),
+            Colors::Indexed => indexed(r, g, b),
+            Colors::True => Color::Rgb(r, g, b),
+        }
+    }
+
+    /// A third of a color over what is behind.
+    fn over_ground(&self, [r, g, b]: [u8; 3]) -> [u8; 3] {
+        let ground: [u8; 3] = match self.ground {
+            Ground::Dark => [0x10, 0x14, 0x18],
+            Ground::Light => [0xfb, 0xfb, 0xfa],
+        };
+        let mix = |color: u8, ground: u8| ((u16::from(color) + 2 * u16::from(ground)) / 3) as u8;
+        [mix(r, ground[0]), mix(g, ground[1]), mix(b, ground[2])]
     }
 
     fn pick(&self, dark: u32, light: u32, dark16: Color, light16: Color) -> Color {
@@ -202,6 +227,9 @@ fn ascii(c: char) -> char {
         '▌' | '▎' | '│' | '▏' | '┃' => '|',
         '·' | '…' => '.',
         '─' | '━' | '┄' | '╌' | '╸' | '–' => '-',
+        '┌' | '┐' | '└' | '┘' | '┏' | '┓' | '┗' | '┛' => '+',
+        '■' => '*',
+        '┊' => ':',
         '▸' | '›' | '▶' | '→' | '▷' => '>',
         '▾' | '▼' | '↓' => 'v',
         '▲' | '↑' => '^',

@@ -3,14 +3,16 @@
 //! Kept as the steps of a staircase. Over them lies a tree that knows the highest step of every node, so that the
 //! highest moment of a pixel column is found in a few comparisons, however many steps lie in it.
 
-use crate::replay::Peak;
-use crate::replay::allocations::Moment;
+use crate::pictures::pile::Measure;
+use crate::replay::allocations::{AllocIdx, Moment};
+use crate::replay::counters::Counter;
+use crate::replay::{Peak, Replay};
 
 /// Children of a node.
 const FANOUT: usize = 16;
 
 /// The level of some allocations over time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Levels {
     /// When each step begins; the first is at the start.
     from: Vec<Moment>,
@@ -42,6 +44,23 @@ impl Levels {
         }
         let highest = tree(&bytes);
         Self { from, bytes, highest }
+    }
+
+    /// The level of each of some groups, where `group` says which one an allocation belongs to.
+    pub fn of_groups(
+        replay: &Replay,
+        counter: Counter,
+        groups: usize,
+        group: impl Fn(AllocIdx) -> usize,
+    ) -> Vec<Self> {
+        let measure = Measure::new(replay, counter);
+        let mut lives = vec![Vec::new(); groups];
+        for index in (0..replay.allocations().len() as u32).map(AllocIdx) {
+            if let Some(lives) = lives.get_mut(group(index)) {
+                lives.push((measure.born(index), measure.end(index), measure.bytes(index)));
+            }
+        }
+        lives.into_iter().map(|lives| Self::new(lives.into_iter())).collect()
     }
 
     /// Bytes at a moment.

@@ -102,24 +102,32 @@ struct Layer {
 
 /// How an allocation counts.
 #[derive(Clone, Copy)]
-struct Measure<'a> {
+pub(super) struct Measure<'a> {
     allocations: &'a Allocations,
     counter: Counter,
 }
 
+impl<'a> Measure<'a> {
+    /// By a counter. Reserved memory is not a pile of allocations: active ones take its place.
+    pub(super) fn new(replay: &'a Replay, counter: Counter) -> Self {
+        let counter = if counter == Counter::Reserved { Counter::Active } else { counter };
+        Self { allocations: replay.allocations(), counter }
+    }
+}
+
 impl Measure<'_> {
-    fn bytes(self, index: AllocIdx) -> u64 {
+    pub(super) fn bytes(self, index: AllocIdx) -> u64 {
         match self.counter {
             Counter::Requested => self.allocations.requested[index.index()],
             Counter::Allocated | Counter::Active | Counter::Reserved => self.allocations.size[index.index()],
         }
     }
 
-    fn born(self, index: AllocIdx) -> Moment {
+    pub(super) fn born(self, index: AllocIdx) -> Moment {
         self.allocations.opened[index.index()]
     }
 
-    fn end(self, index: AllocIdx) -> Moment {
+    pub(super) fn end(self, index: AllocIdx) -> Moment {
         match self.counter {
             Counter::Allocated => self.allocations.released[index.index()],
             Counter::Requested | Counter::Active | Counter::Reserved => {
@@ -130,15 +138,15 @@ impl Measure<'_> {
 }
 
 impl Pile {
-    /// The pile of a counter. Reserved memory is not a pile of allocations: active ones take its place.
+    /// The pile of a counter.
     pub fn new(replay: &Replay, counter: Counter) -> Self {
         Self::with_pools(replay, counter, &Pools::default())
     }
 
     /// The same with the allocations of each of these pools together.
     pub fn with_pools(replay: &Replay, counter: Counter, pools: &Pools) -> Self {
-        let counter = if counter == Counter::Reserved { Counter::Active } else { counter };
-        let measure = Measure { allocations: replay.allocations(), counter };
+        let measure = Measure::new(replay, counter);
+        let counter = measure.counter;
         let envelopes = pools.envelopes();
         let mut members = vec![Vec::new(); envelopes.len() + 1];
         for index in (0..replay.allocations().len() as u32).map(AllocIdx) {
@@ -154,8 +162,8 @@ impl Pile {
 
     /// A pile of some allocations only.
     pub fn of(replay: &Replay, counter: Counter, members: &[AllocIdx]) -> Self {
-        let counter = if counter == Counter::Reserved { Counter::Active } else { counter };
-        let measure = Measure { allocations: replay.allocations(), counter };
+        let measure = Measure::new(replay, counter);
+        let counter = measure.counter;
         let lives = |index: &AllocIdx| {
             index.index() < replay.allocations().len() && measure.born(*index) < measure.end(*index)
         };
@@ -223,7 +231,7 @@ impl Pile {
     }
 
     fn measure<'a>(&self, replay: &'a Replay) -> Measure<'a> {
-        Measure { allocations: replay.allocations(), counter: self.counter }
+        Measure::new(replay, self.counter)
     }
 }
 

@@ -3,22 +3,27 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::{Counter, Moment, Sum};
-use vramscope_format::{bytes, count, elide_place, fit, phase, plural, printable, since, size, time, width};
+use vramscope_format::{
+    bytes, change, count, elide_place, fit, phase, plural, printable, since, size, time, width,
+};
 
 use super::timeline::{Axis, Timeline};
-use super::{put, put_right, row_of, share_cell};
+use super::{bars, put, put_right, row_of, share_cell};
 use crate::document::{MarkKind, Subject};
 use crate::pane::Pane;
-use crate::theme::{Colors, Role, Theme};
+use crate::theme::{Role, Theme};
 
 /// Columns for the numbers of the vertical axis.
 const LABELS: u16 = 10;
-const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
 /// Where the parts of the timeline are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) status: Rect,
+    /// What the colors mean, with bytes at the cursor.
+    pub(crate) legend: Rect,
+    /// The whole run, where a part of it is shown.
+    pub(crate) minimap: Rect,
     pub(crate) chart: Rect,
     pub(crate) axis: Rect,
     pub(crate) lanes: Rect,
@@ -31,15 +36,27 @@ pub(crate) struct Layout {
 pub(crate) struct Shape {
     lanes: u16,
     notes: u16,
+    legend: u16,
+    minimap: u16,
 }
 
 impl Shape {
-    pub(crate) fn new(pane: &Pane, run: Option<&str>) -> Self {
-        Self { lanes: pane.subject().index().lanes.len() as u16, notes: notes(pane, run).len() as u16 }
+    pub(crate) fn new(pane: &Pane, run: Option<&str>, theme: &Theme) -> Self {
+        Self {
+            lanes: pane.subject().index().lanes.len() as u16,
+            notes: notes(pane, run).len() as u16,
+            legend: u16::from(bars::is_stacked(pane.timeline.counter, theme)),
+            minimap: u16::from(pane.timeline.is_zoomed(pane.subject())),
+        }
     }
 
     pub(crate) fn or(self, other: Self) -> Self {
-        Self { lanes: self.lanes.max(other.lanes), notes: self.notes.max(other.notes) }
+        Self {
+            lanes: self.lanes.max(other.lanes),
+            notes: self.notes.max(other.notes),
+            legend: self.legend.max(other.legend),
+            minimap: self.minimap.max(other.minimap),
+        }
     }
 }
 
@@ -96,7 +113,8 @@ pub(crate) fn layout(area: Rect, shape: Shape) -> Layout {
     };
     let notes = if table > 0 { shape.notes.min(if height < 26 { 2 } else { 4 }) } else { 0 };
     let labels = if area.width >= 30 { LABELS } else { 0 };
-    let chart = height - status - axis - lanes - table - notes;
+    let (legend, minimap) = if height >= 20 { (shape.legend, shape.minimap) } else { (0, 0) };
+    let chart = height - status - axis - lanes - table - notes - legend - minimap;
     let mut y = area.y;
     let mut take = |rows: u16| {
         let rect = Rect::new(area.x, y, area.width, rows);
@@ -105,9 +123,19 @@ pub(crate) fn layout(area: Rect, shape: Shape) -> Layout {
     };
     let status = take(status);
     let inner = |rect: Rect| Rect { x: rect.x + labels, width: rect.width - labels, ..rect };
+    let (legend, minimap) = (take(legend), take(minimap));
     let (chart, axis, lanes) = (take(chart), take(axis), take(lanes));
     let (notes, table) = (take(notes), take(table));
-    Layout { status, chart: inner(chart), axis: inner(axis), lanes: inner(lanes), notes, table }
+    Layout {
+        status,
+        legend,
+        minimap: inner(minimap),
+        chart: inner(chart),
+        axis: inner(axis),
+        lanes: inner(lanes),
+        notes,
+        table,
+    }
 }
 
 /// What the panes have in common.
@@ -123,6 +151,8 @@ pub(crate) struct Shared<'a> {
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme, shared: Shared<'_>) {
     let parts = layout(area, pane.shape);
     draw_status(buffer, parts.status, pane, theme);
+    bars::legend(buffer, parts.legend, pane, theme);
+    bars::minimap(buffer, parts.minimap, pane, theme);
     let shared = Shared { top: shared.top.max(highest_simulated(pane)), ..shared };
     draw_chart(
         buffer,
@@ -161,6 +191,10 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
         x = put(buffer, area, x, area.y, &words, theme.style(Role::Match));
     }
     let mut more = Vec::new();
+    if let Some(mark) = pane.scope.mark.filter(|mark| *mark != at) {
+        let since = counters[counter].saturating_sub(replay.counters(mark)[counter]);
+        more.push(format!("{} since A", change(since)));
+    }
     more.extend(subject.since(at, 3));
     if counter != Counter::Reserved {
         more.push(match subject.has_reserved() {
@@ -247,52 +281,8 @@ fn draw_chart(
     let top = shared.top.max(floor + 1);
     let height = |bytes: i64| (bytes.saturating_sub(floor)) as f64 / (top - floor) as f64 * rows;
     draw_levels(buffer, area, left, floor, top, theme);
-    let cursor = timeline.cursor_column(area.width.into());
-    let has_colors = theme.colors != Colors::None;
-    let (bar, range) = (theme.style(Role::Bar), theme.style(Role::Range));
-    let cursor_style = theme.style(Role::Cursor);
-    for (number, column) in timeline.columns().iter().enumerate().take(area.width.into()) {
-        let x = area.x + number as u16;
-        let (least, most) = (height(column.min[counter]), height(column.max[counter]));
-        let reserved = height(column.max.reserved);
-        let is_cursor = cursor == Some(number);
-        for row in 0..area.height {
-            let y = area.bottom() - 1 - row;
-            let base = f64::from(row);
-            let eighths = |level: f64| ((level - base) * 8.0).round().clamp(0.0, 8.0) as usize;
-            let (low, mut high) = (eighths(least), eighths(most));
-            // A spike is seen, however low.
-            if row == 0 && high == 0 && most > 0.0 {
-                high = 1;
-            }
-            let Some(cell) = buffer.cell_mut((x, y)) else { continue };
-            if high == 0 {
-                let holds = reserved > base && reserved <= base + 1.0 && counter != Counter::Reserved;
-                if holds {
-                    cell.set_symbol("─").set_style(theme.style(Role::Dim));
-                } else if is_cursor && shared.is_active {
-                    cell.set_symbol("┊").set_style(cursor_style);
-                }
-                continue;
-            }
-            let main = if is_cursor { cursor_style } else { bar };
-            if low == 8 {
-                cell.set_symbol("█").set_style(main);
-            } else if low == 0 && high == 8 && !has_colors {
-                cell.set_symbol("▒").set_style(main);
-            } else if low == 0 {
-                cell.set_symbol(EIGHTHS[high]).set_style(if is_cursor { main } else { range });
-            } else if high == 8 && has_colors && !is_cursor {
-                // Both levels in one cell: the lower one in front of the upper.
-                cell.set_symbol(EIGHTHS[low]).set_style(main);
-                if let Some(behind) = range.fg {
-                    cell.set_bg(behind);
-                }
-            } else {
-                cell.set_symbol(EIGHTHS[high]).set_style(main);
-            }
-        }
-    }
+    let chart = bars::Chart { area, timeline, counter, height: &height, is_active: shared.is_active };
+    chart.draw(buffer, theme);
     draw_capacity(buffer, area, subject, height, theme);
     draw_simulated(buffer, area, pane, height, theme);
 }
@@ -318,8 +308,15 @@ fn draw_levels(buffer: &mut Buffer, area: Rect, left: u16, floor: i64, top: i64,
         }
         if last_row != Some(row) {
             let text = format!("{:>width$} ", bytes(level as i64), width = usize::from(room) - 1);
-            put(buffer, labels, left, area.bottom() - 1 - row, &text, dim);
+            let y = area.bottom() - 1 - row;
+            put(buffer, labels, left, y, &text, dim);
             last_row = Some(row);
+            // A quiet line that leads from the number to the bars.
+            for x in (area.left()..area.right()).step_by(4).filter(|_| row > 0) {
+                if let Some(cell) = buffer.cell_mut((x, y)) {
+                    cell.set_symbol("·").set_style(dim);
+                }
+            }
         }
     }
 }
@@ -355,8 +352,9 @@ fn draw_capacity(
     let style = theme.style(Role::Danger);
     for x in area.left()..area.right() {
         if let Some(cell) = buffer.cell_mut((x, y))
-            && matches!(cell.symbol(), " " | "─")
+            && matches!(cell.symbol(), " " | "─" | "·")
         {
+            cell.reset();
             cell.set_symbol("┄").set_style(style);
         }
     }
@@ -378,13 +376,19 @@ fn draw_axis(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     }
     let (timeline, subject) = (&pane.timeline, pane.subject());
     let dim = theme.style(Role::Dim);
+    let marked = pane.scope.mark.and_then(|at| timeline.clipped_column(subject, at, area.width.into()));
+    let cursor = timeline.clipped_column(subject, timeline.at(), area.width.into());
     for (number, column) in timeline.columns().iter().enumerate().take(area.width.into()) {
+        let in_range = marked.zip(cursor).is_some_and(|(a, b)| (a.min(b)..=a.max(b)).contains(&number));
         let (symbol, style) = match Timeline::mark_in(subject, column) {
             Some(MarkKind::Oom) => ("▲", theme.style(Role::Danger)),
             Some(MarkKind::Held) => ("+", theme.style(Role::Fine)),
             Some(MarkKind::GivenBack) => ("-", theme.style(Role::Warm)),
+            None if in_range => ("━", theme.style(Role::Warm)),
             None => ("─", dim),
         };
+        let (symbol, style) =
+            if marked == Some(number) { ("A", theme.style(Role::Cursor)) } else { (symbol, style) };
         if let Some(cell) = buffer.cell_mut((area.x + number as u16, area.y)) {
             cell.set_symbol(symbol).set_style(style);
         }

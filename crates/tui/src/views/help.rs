@@ -4,8 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_format::fit;
 
-use super::{put, row_of};
-use crate::keys::{KEYS, View};
+use super::{put, put_right, row_of};
+use crate::keys::{Action, KEYS, View};
 use crate::theme::{Role, Theme};
 
 /// What the help shows.
@@ -15,51 +15,129 @@ pub(crate) struct Help {
     pub(crate) top: usize,
 }
 
-/// A row of the help: keys and what they do; the keys of the view first, then those of other views.
+/// Signs of the timeline, and what they mean.
+const SIGNS: [(&str, &str); 6] = [
+    ("▲", "memory ran out"),
+    ("+ -", "a segment was acquired, released"),
+    ("A ━", "the marked moment, and from it to the cursor"),
+    ("─ ┌ ┘", "reserved memory"),
+    ("┄", "what the device or the process can hold"),
+    ("█ ▒", "live throughout the column, at times in it"),
+];
+
+/// The least width of a column of keys.
+const COLUMN: u16 = 58;
+
+/// A row of the help: keys and what they do; a heading has no keys. The keys of the view come first, in groups, then
+/// those of other views.
 pub(crate) fn rows(view: View, is_compare: bool, typed: &str) -> Vec<(String, String)> {
     let typed = typed.to_lowercase();
-    let keys = |here: bool| {
-        let typed = typed.clone();
-        KEYS.iter().filter(move |row| row.is_for(view, is_compare) == here).filter_map(move |row| {
-            let keys = row.keys.join(" ");
-            let text = format!("{keys} {}", row.help).to_lowercase();
-            text.contains(&typed).then(|| (keys, row.help.to_owned()))
-        })
+    let fits = |keys: &str, text: &str| format!("{keys} {text}").to_lowercase().contains(&typed);
+    let mut rows = Vec::new();
+    let mut add = |title: &str, found: Vec<(String, String)>| {
+        if !found.is_empty() {
+            rows.push((String::new(), title.to_owned()));
+            rows.extend(found);
+        }
     };
-    let mut rows: Vec<_> = keys(true).collect();
-    let elsewhere: Vec<_> = keys(false).collect();
-    if !elsewhere.is_empty() {
-        rows.push((String::new(), "in other views".into()));
-        rows.extend(elsewhere);
+    let of = |here: bool, group: &str| -> Vec<(String, String)> {
+        let row = |row: &crate::keys::Binding| (row.keys.join(" "), row.help.to_owned());
+        KEYS.iter()
+            .filter(|row| row.is_for(view, is_compare) == here && row.action.group() == group)
+            .map(row)
+            .filter(|(keys, text)| fits(keys, text))
+            .collect()
+    };
+    for group in Action::GROUPS {
+        add(group, of(true, group));
     }
+    if view == View::Timeline {
+        let signs = SIGNS.iter().map(|(sign, text)| ((*sign).to_owned(), (*text).to_owned()));
+        add("signs", signs.filter(|(sign, text)| fits(sign, text)).collect());
+    }
+    add("in other views", Action::GROUPS.iter().flat_map(|group| of(false, group)).collect());
     rows
 }
 
+/// Rows that the help has room for at once.
+pub(crate) fn room(screen: Rect) -> usize {
+    let inner = inner(screen);
+    usize::from(columns(inner)) * usize::from(inner.height)
+}
+
+/// The screen without the frame.
+fn inner(screen: Rect) -> Rect {
+    let frame = u16::from(screen.width > 40 && screen.height > 10);
+    Rect {
+        x: screen.x + frame * 2,
+        y: screen.y + 1,
+        width: screen.width.saturating_sub(frame * 4),
+        height: screen.height.saturating_sub(1 + frame),
+    }
+}
+
+fn columns(inner: Rect) -> u16 {
+    (inner.width / COLUMN).clamp(1, 4)
+}
+
 pub(crate) fn draw(buffer: &mut Buffer, screen: Rect, help: &Help, rows: &[(String, String)], theme: &Theme) {
-    let width = screen.width.min(96);
-    let area = Rect { x: screen.x + (screen.width - width) / 2, width, ..screen };
-    for y in area.top()..area.bottom() {
-        for x in area.left()..area.right() {
+    for y in screen.top()..screen.bottom() {
+        for x in screen.left()..screen.right() {
             if let Some(cell) = buffer.cell_mut((x, y)) {
                 cell.reset();
             }
         }
     }
-    let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
+    let (text, dim, inner) = (theme.style(Role::Text), theme.style(Role::Dim), inner(screen));
+    if inner.x > screen.x {
+        frame(buffer, screen, theme);
+    }
     let title = match help.typed.is_empty() {
-        true => "Keys. Type to find one; Esc or ? closes".to_owned(),
-        false => format!("Keys with “{}”; Esc closes", help.typed),
+        true => " Keys: type to find one, Esc or ? closes ".to_owned(),
+        false => format!(" Keys with “{}”: Esc closes ", help.typed),
     };
-    put(buffer, area, area.x + 1, area.y, &title, theme.style(Role::Title));
-    let list = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
-    let top = help.top.min(rows.len().saturating_sub(list.height.into()));
-    for (number, (keys, what)) in rows.iter().skip(top).take(list.height.into()).enumerate() {
-        let line = row_of(list, number as u16);
+    put(buffer, screen, inner.x, screen.y, &title, theme.style(Role::Title));
+    let columns = columns(inner);
+    let wide = inner.width / columns;
+    let top = help.top.min(rows.len().saturating_sub(room(screen)));
+    for (number, (keys, what)) in rows.iter().skip(top).take(room(screen)).enumerate() {
+        let (column, row) = ((number as u16) / inner.height, (number as u16) % inner.height);
+        let area = Rect { x: inner.x + column * wide, width: wide.saturating_sub(2), ..inner };
+        let line = row_of(area, row);
         if keys.is_empty() {
-            put(buffer, line, line.x + 1, line.y, &format!("── {what} "), dim);
+            let x = put(buffer, line, line.x, line.y, what, theme.style(Role::Title));
+            let rest = "─".repeat(usize::from(line.right().saturating_sub(x + 1)));
+            put(buffer, line, x + 1, line.y, &rest, dim);
             continue;
         }
-        put(buffer, line, line.x + 1, line.y, &format!("{:>14}", fit(keys, 14)), theme.style(Role::Accent));
-        put(buffer, line, line.x + 17, line.y, &fit(what, usize::from(width).saturating_sub(18)), text);
+        put(buffer, line, line.x, line.y, &format!("{:>11}", fit(keys, 11)), theme.style(Role::Accent));
+        put(buffer, line, line.x + 13, line.y, &fit(what, usize::from(line.width).saturating_sub(13)), text);
+    }
+    let left = rows.len().saturating_sub(top + room(screen));
+    if left > 0 {
+        let words = format!(" {left} more below: Down ");
+        put_right(buffer, screen, inner.x, screen.bottom().saturating_sub(1), &words, dim);
+    }
+}
+
+/// One line around the screen.
+fn frame(buffer: &mut Buffer, screen: Rect, theme: &Theme) {
+    let dim = theme.style(Role::Dim);
+    let (right, bottom) = (screen.right() - 1, screen.bottom() - 1);
+    for y in screen.top()..=bottom {
+        for x in screen.left()..=right {
+            let symbol = match (x == screen.x, x == right, y == screen.y, y == bottom) {
+                (true, _, true, _) => "┌",
+                (_, true, true, _) => "┐",
+                (true, _, _, true) => "└",
+                (_, true, _, true) => "┘",
+                (true, ..) | (_, true, ..) => "│",
+                (_, _, true, _) | (.., true) => "─",
+                _ => continue,
+            };
+            if let Some(cell) = buffer.cell_mut((x, y)) {
+                cell.set_symbol(symbol).set_style(dim);
+            }
+        }
     }
 }

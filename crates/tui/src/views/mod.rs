@@ -1,6 +1,7 @@
 //! The views: each file has what one view remembers, what keys do in it, and how it is drawn.
 
 pub(crate) mod allocations;
+mod bars;
 pub(crate) mod chart;
 pub(crate) mod diff;
 pub(crate) mod events;

@@ -1,5 +1,6 @@
 //! Memory over the trace: what is shown, and where the cursor is.
 
+use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_analysis::query::Pattern;
 use vramscope_analysis::{Counter, Counters, Moment, is_internal_phase};
 
@@ -27,6 +28,14 @@ pub(crate) struct Column {
     pub(crate) to: Moment,
     pub(crate) min: Counters,
     pub(crate) max: Counters,
+    /// Requested bytes of each category at the moment of the column at which they are highest together.
+    pub(crate) parts: [u64; DEFAULT_CATEGORIES.len()],
+}
+
+/// Requested bytes of each category at a moment.
+pub(crate) fn parts_at(subject: Subject<'_>, at: Moment) -> [u64; DEFAULT_CATEGORIES.len()] {
+    let levels = &subject.index().levels;
+    std::array::from_fn(|category| levels.get(category).map_or(0, |levels| levels.at(at)))
 }
 
 /// The farthest that times are from 1970, and from each other: 36 000 years.
@@ -56,6 +65,8 @@ pub(crate) struct Timeline {
     /// Whether the chart is scaled to what is shown.
     pub(crate) fit_y: bool,
     columns: Vec<Column>,
+    /// The whole axis, where a part of it is shown: the most of each column.
+    whole: Vec<i64>,
     /// What the columns were worked out for.
     made_for: Option<(usize, Axis, i64, i64, usize)>,
 }
@@ -84,6 +95,7 @@ impl Timeline {
             floor: 0,
             fit_y: false,
             columns: Vec::new(),
+            whole: Vec::new(),
             made_for: None,
         }
     }
@@ -114,10 +126,21 @@ impl Timeline {
         let column = |number: usize| {
             let (from, to) = self.moments(subject, self.steps(number, columns));
             let (min, max) = subject.replay().extremes(from, to);
-            Column { from, to, min, max }
+            let parts = parts_at(subject, subject.replay().highest(Counter::Requested, from, to));
+            Column { from, to, min, max, parts }
         };
         self.columns = (0..columns).map(column).collect();
         self.made_for = Some(key);
+        self.whole = Vec::new();
+        if self.is_zoomed(subject) {
+            let (first, last) = self.bounds(subject);
+            let whole = Self { axis: self.axis, ..Self::showing(first, last) };
+            let most = |number: usize| {
+                let (from, to) = whole.moments(subject, whole.steps(number, columns));
+                subject.replay().extremes(from, to).1[self.counter]
+            };
+            self.whole = (0..columns).map(most).collect();
+        }
     }
 
     /// What is shown, as the engine takes it.
@@ -129,6 +152,20 @@ impl Timeline {
         };
         let x = ((self.from - first) as f64, (self.to - first + 1) as f64);
         Stretch { axis, x, width: columns as u32 }
+    }
+
+    /// Whether only a part of the axis is shown.
+    pub(crate) fn is_zoomed(&self, subject: Subject<'_>) -> bool {
+        (self.from, self.to) != self.bounds(subject)
+    }
+
+    /// The whole axis in columns, where a part of it is shown: the most of each, and which of them are shown.
+    pub(crate) fn whole(&self, subject: Subject<'_>) -> (&[i64], std::ops::Range<usize>) {
+        let (first, last) = self.bounds(subject);
+        let (all, columns) = ((last - first + 1).max(1) as f64, self.whole.len() as f64);
+        let column = |step: i64| ((step - first) as f64 / all * columns) as usize;
+        let from = column(self.from).min(self.whole.len().saturating_sub(1));
+        (&self.whole, from..(column(self.to) + 1).clamp(from + 1, self.whole.len().max(from + 1)))
     }
 
     pub(crate) fn columns(&self) -> &[Column] {
@@ -175,6 +212,11 @@ impl Timeline {
             (offset * columns + width - 1) / width
         };
         Some(column.clamp(0, columns - 1) as usize)
+    }
+
+    /// The column in which a moment is, or the nearest one on the screen.
+    pub(crate) fn clipped_column(&self, subject: Subject<'_>, at: Moment, columns: usize) -> Option<usize> {
+        self.column_of(self.step_of(subject, at).clamp(self.from, self.to), columns)
     }
 
     /// Where a moment is on the axis.
