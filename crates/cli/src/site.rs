@@ -17,6 +17,10 @@ pub(crate) const HOW: &str = "In the sources of vramscope, run `cargo xtask web`
 /// Where a page takes what belongs to it.
 const DATA: &str = "<!--data-->";
 
+/// What the page by itself may reach, to fetch files that its address names; and what a page with data may.
+const ANYWHERE: &str = "connect-src 'self' https: http:;";
+const HERE: &str = "connect-src 'self';";
+
 /// The page and its module.
 pub(crate) struct Site {
     page: String,
@@ -65,11 +69,16 @@ impl Site {
 
     /// The page whose session is in the process that serves it.
     pub(crate) fn served(&self) -> String {
-        self.page.replacen("<html ", "<html data-session=\"server\" ", 1)
+        self.closed().replacen("<html ", "<html data-session=\"server\" ", 1)
     }
 
     /// The page with something of its own inside.
     pub(crate) fn with(&self, data: &str) -> String {
-        self.page.replacen(DATA, data, 1)
+        self.closed().replacen(DATA, data, 1)
+    }
+
+    /// The page that can reach nothing but the place that it came from: it has its data already.
+    fn closed(&self) -> String {
+        self.page.replacen(ANYWHERE, HERE, 1)
     }
 }

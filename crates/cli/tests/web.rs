@@ -13,7 +13,7 @@ use vramscope_analysis::Counter;
 use vramscope_engine::{AskSummary, AskTile, Axis, News, Request, Response, Source, Stretch, decode, encode};
 use vramscope_snapshot::ipc;
 
-const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><body><!--data--></body></html>\n";
+const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta content=\"connect-src 'self' https: http:;\"><body><!--data--></body></html>\n";
 
 fn site(folder: &Path) -> PathBuf {
     let site = folder.join("site");
@@ -57,6 +57,7 @@ fn a_report_holds_the_module_the_data_a_summary_and_a_picture() {
     let folder = tempfile::tempdir().unwrap();
     let page = report(folder.path(), &[]);
     assert!(page.contains("<script id=\"module\" type=\"text/plain\">H4ttb2R1bGU=</script>"));
+    assert!(page.contains("\"connect-src 'self';\""), "a page with data reaches nothing else");
     assert!(page.contains("11 823 events") && page.contains("modeling_llama.py:175 forward"));
     // The rows of `whatif` for the ready-made settings.
     assert!(page.contains("self-check: all 162 device calls of the recording are reproduced"));
@@ -316,7 +317,9 @@ fn nobody_can_keep_others_waiting_or_bring_it_down() {
     let stretch = Stretch { axis: Axis::Events, x: (f64::NAN, f64::INFINITY), width: u32::MAX };
     let of = Source { file: 0, device: 0 };
     let (counter, y, height) = (Counter::Requested, (0.0, 1e10), u32::MAX);
-    let tile = Request::from(AskTile { of, counter, stretch, y, height, pools: true, categories: true });
+    let only = vramscope_engine::Which::default();
+    let tile = AskTile { of, counter, stretch, y, height, pools: true, categories: true, only };
+    let tile = Request::from(tile);
     assert_eq!(serving.send(&format!("POST /{token}/ask"), &host, &encode(&tile)).0, 200);
     assert_eq!(serving.send(&format!("GET /{token}/"), &host, b"").0, 200, "it still answers");
     drop(stalled);

@@ -10,6 +10,17 @@ function say(text) {
   element("message").textContent = text;
   element("message").hidden = false;
 }
+function unsay(text) {
+  if (element("message").textContent === text) element("message").hidden = true;
+}
+// What stands after the # of the address; one that was cut or mistyped is none.
+function hash() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
 addEventListener("error", (event) => say("vramscope has stopped: " + event.message));
 addEventListener("unhandledrejection", (event) => say("vramscope has stopped: " + event.reason));
 
@@ -46,7 +57,7 @@ const waiting = [];
 const reading = new Map();
 // The link that the page was opened with, until every file that it may mean is there.
 let any_opened = false;
-let wanted = decodeURIComponent(location.hash.slice(1));
+let wanted = hash();
 
 function all_read() {
   wasm_bindgen.idle();
@@ -184,6 +195,53 @@ function picked(event) {
   event.target.value = "";
 }
 
+// ── files from elsewhere ──────────────────────────────────────────────────────────────────────
+
+// Files that the address names: ?url=https://host/snapshot.pickle. Their server must allow it (CORS).
+async function download(url) {
+  const name = decodeURI(new URL(url, location.href).pathname.split("/").at(-1)) || url;
+  try {
+    const answer = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer" });
+    if (!answer.ok) throw new Error("the server answers " + answer.status);
+    const total = Number(answer.headers.get("content-length")) || 0;
+    const chunks = [];
+    let done = 0;
+    for (const reader = answer.body.getReader(); ; ) {
+      const chunk = await reader.read();
+      if (chunk.done) break;
+      chunks.push(chunk.value);
+      done += chunk.value.length;
+      wasm_bindgen.reading(name, done, Math.max(total, done));
+    }
+    open([{ name, blob: new Blob(chunks) }]);
+  } catch (error) {
+    const why = error instanceof TypeError
+      ? "it cannot be fetched. Is the address right, and does its server allow other pages (Access-Control-Allow-Origin)?"
+      : error.message;
+    wasm_bindgen.failed(name, why);
+  }
+}
+
+// Another page or program hands over bytes, as with Perfetto: it sends "PING" until this page says "PONG", and then
+// { vramscope: { name, buffer } } or { vramscope: { files: [{ name, buffer }, …] } }.
+function handed(event) {
+  const { data, origin, source } = event;
+  if (data === "PING") {
+    source?.postMessage("PONG", { targetOrigin: origin === "null" ? "*" : origin });
+    return;
+  }
+  const offer = data?.vramscope;
+  if (!offer || typeof offer !== "object") return;
+  const list = (Array.isArray(offer.files) ? offer.files : [offer])
+    .filter(({ buffer }) => buffer instanceof ArrayBuffer || ArrayBuffer.isView(buffer) || buffer instanceof Blob)
+    .map(({ name, buffer }) => ({ name: String(name || "snapshot.pickle"), blob: new Blob([buffer]) }));
+  if (list.length === 0) return say("Another page handed over a message without bytes");
+  const host = URL.canParse(origin) ? new URL(origin) : null;
+  const known = origin === location.origin || host?.protocol === "vscode-webview:"
+    || ["localhost", "127.0.0.1"].includes(host?.hostname);
+  if (known || confirm(origin + " hands over " + list.map(({ name }) => name).join(", ") + ". Open it?")) open(list);
+}
+
 // ── a server ──────────────────────────────────────────────────────────────────────────────────
 
 // Requests that the server is answering, so that one that nobody waits for any more can be aborted.
@@ -191,16 +249,35 @@ const asked = new Map();
 
 async function post(path, body, signal) {
   const answer = await fetch(path, { method: "POST", body, signal });
+  if (answer.status === 403) {
+    throw new Error("This page belongs to a `vramscope serve` that has ended. Open the address that the new one prints.");
+  }
   if (!answer.ok) throw new Error(await answer.text());
   return new Uint8Array(await answer.arrayBuffer());
 }
 
-const gone = (error) => say("The server does not answer (" + error.message + "). Is `vramscope serve` still running?");
+const gone = (error) => say(error.message);
+const LOST = "The connection to `vramscope serve` is lost; trying again …";
+
+// The same with patience: a cut line, a laptop that slept or a tunnel that comes back lose nothing.
+async function patient(path, body, signal) {
+  for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
+    try {
+      const answer = await post(path, body, signal);
+      unsay(LOST);
+      return answer;
+    } catch (error) {
+      if (signal?.aborted || !(error instanceof TypeError)) throw error;
+      say(LOST);
+      await new Promise((done) => setTimeout(done, wait));
+    }
+  }
+}
 
 async function hear_server() {
   let seen = 0;
   for (;;) {
-    const more = wasm_bindgen.take_news(await post("news", String(seen)));
+    const more = wasm_bindgen.take_news(await patient("news", String(seen)));
     any_opened = true;
     if (more === undefined) return all_read();
     seen += more;
@@ -215,7 +292,7 @@ globalThis.vramscope = {
     if (served) {
       const abort = new AbortController();
       asked.set(ticket, abort);
-      post("ask", request.slice(), abort.signal)
+      patient("ask", request.slice(), abort.signal)
         .then((bytes) => wasm_bindgen.answer(ticket, bytes))
         .catch((error) => {
           if (!abort.signal.aborted) gone(error);
@@ -261,15 +338,17 @@ globalThis.vramscope = {
       return undefined;
     }
   },
-  link: () => decodeURIComponent(location.hash.slice(1)),
+  link: hash,
   set_link(text) {
     if (!wanted) history.replaceState(null, "", "#" + text);
   },
   // What is on the screen, as JSON; for tests.
   shown: () => wasm_bindgen.shown(),
   say,
+  // The same in words, for screen readers and for find-in-page.
   describe(text) {
-    element("canvas").setAttribute("aria-label", text);
+    element("canvas").setAttribute("aria-label", text.split("\n", 1)[0]);
+    element("words").textContent = text;
   },
 };
 
@@ -307,7 +386,14 @@ async function main() {
       });
     }
     next_file();
-  } else if (!served && workers.length === 0) {
+    return;
+  }
+  if (served) return;
+  addEventListener("message", handed);
+  const named = new URLSearchParams(location.search).getAll("url");
+  if (named.length > 0) {
+    await Promise.all(named.map(download));
+  } else if (workers.length === 0) {
     start_worker();
     warm_up();
   }

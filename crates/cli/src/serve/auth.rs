@@ -12,6 +12,8 @@ pub(super) struct Auth {
     pub(super) token: String,
     pub(super) page: String,
     pub(super) module: Vec<u8>,
+    /// Whether the page may be shown in a frame.
+    pub(super) embed: bool,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -33,7 +35,9 @@ impl Auth {
             return Reply::no(403, "the token is not right: open the address that `vramscope serve` printed");
         }
         match (asked.method.as_str(), path) {
-            ("GET" | "HEAD", "") => Reply::ok("text/html; charset=utf-8", self.page.as_bytes()),
+            ("GET" | "HEAD", "") => {
+                Reply::ok("text/html; charset=utf-8", self.page.as_bytes()).in_frames(self.embed)
+            }
             ("GET" | "HEAD", "vramscope.wasm.gz") => Reply::ok("application/gzip", self.module.as_slice()),
             ("POST", "ask") => self.ask(&asked.body, is_open),
             ("POST", "cancel") => {

@@ -32,9 +32,12 @@ const WHOLE_REQUEST: Duration = Duration::from_secs(20);
 /// Shorter answers are sent as they are.
 const WORTH_PACKING: usize = 1 << 10;
 
-/// What every answer says: nothing of this is kept, framed, guessed at or told to others.
-const HEADERS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
-                       Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n";
+/// What every answer says: nothing of this is kept, guessed at or told to others.
+const HEADERS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
+                       Referrer-Policy: no-referrer\r\n";
+
+/// What those say that no other page may show in a frame.
+const UNFRAMED: &str = "X-Frame-Options: DENY\r\nCross-Origin-Resource-Policy: same-origin\r\n";
 
 /// What was asked.
 #[derive(Debug)]
@@ -62,15 +65,22 @@ pub(super) struct Reply {
     status: u16,
     kind: &'static str,
     body: Vec<u8>,
+    /// Whether another page may show it in a frame.
+    in_frames: bool,
 }
 
 impl Reply {
     pub(super) fn ok(kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status: 200, kind, body: body.into() }
+        Self { status: 200, kind, body: body.into(), in_frames: false }
     }
 
     pub(super) fn no(status: u16, why: &str) -> Self {
-        Self { status, kind: "text/plain; charset=utf-8", body: why.into() }
+        Self { status, kind: "text/plain; charset=utf-8", body: why.into(), in_frames: false }
+    }
+
+    /// The same, and whether another page may show it in a frame.
+    pub(super) fn in_frames(self, in_frames: bool) -> Self {
+        Self { in_frames, ..self }
     }
 }
 
@@ -273,8 +283,9 @@ fn write(
     is_head: bool,
     is_last: bool,
 ) -> std::io::Result<()> {
-    let Reply { status, kind, mut body } = reply;
-    let mut head = format!("HTTP/1.1 {status} \r\n{HEADERS}Content-Type: {kind}\r\n");
+    let Reply { status, kind, mut body, in_frames } = reply;
+    let frames = if in_frames { "" } else { UNFRAMED };
+    let mut head = format!("HTTP/1.1 {status} \r\n{HEADERS}{frames}Content-Type: {kind}\r\n");
     if packs && body.len() > WORTH_PACKING && kind != "application/gzip" {
         let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
         packer.write_all(&body)?;

@@ -40,6 +40,9 @@ pub(crate) struct ServeArgs {
     /// The port; any that is free if there is none
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     pub(crate) port: u16,
+    /// Let an editor show the page in a frame, as the extension for VS Code does
+    #[arg(long)]
+    pub(crate) embed: bool,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
 }
@@ -136,7 +139,7 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
 
     let (cache, reader) = (args.cache.cache(), Arc::clone(&shared));
     thread::spawn(move || read(&inputs, cache.as_ref(), &reader));
-    let auth = Auth { token, page: site.served(), module: site.module, shared };
+    let auth = Auth { token, page: site.served(), module: site.module, embed: args.embed, shared };
     let answer: Arc<http::Answer> =
         Arc::new(move |asked: &_, is_open: &dyn Fn() -> bool| auth.answer(asked, is_open));
     http::serve(&listener, &answer);

@@ -127,6 +127,22 @@ fn a_link_shows_the_same_again() -> anyhow::Result<()> {
     clean(&mut again, &site.url)
 }
 
+/// Files come from an address, and from other pages; one that cannot be read is named with the reason.
+#[test]
+fn files_come_from_elsewhere() -> anyhow::Result<()> {
+    let (site, mut chromium) = start("?url=nothing.pickle#%")?;
+    let failed = |shown: &Value, name: &str| {
+        shown["failed"].as_array().is_some_and(|all| all.iter().any(|file| file[0] == name))
+    };
+    let shown = chromium.wait("a file that is not there", |shown| failed(shown, "nothing.pickle"))?;
+    ensure!(shown["failed"][0][1] == "the server answers 404", "{}", shown["failed"]);
+    let hand_over = "postMessage({ vramscope: { name: 'handed.pickle', buffer: new TextEncoder().encode('hello') } }, '*')";
+    chromium.value(hand_over)?;
+    chromium.wait("a file that was handed over", |shown| failed(shown, "handed.pickle"))?;
+    drop(site);
+    Ok(())
+}
+
 /// Two files of the same name are told apart by their folders.
 #[test]
 fn files_of_one_name_are_told_apart_by_their_folders() -> anyhow::Result<()> {

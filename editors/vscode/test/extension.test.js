@@ -1,0 +1,101 @@
+"use strict";
+// Without VS Code: the server with a program that stands in for vramscope, or with the real one if VRAMSCOPE names it,
+// and the extension with an editor that stands in for VS Code's.
+
+const assert = require("node:assert/strict");
+const { chmodSync, mkdtempSync, writeFileSync } = require("node:fs");
+const Module = require("node:module");
+const { tmpdir } = require("node:os");
+const { join } = require("node:path");
+const test = require("node:test");
+
+const { start } = require("../server");
+const { viewer, message } = require("../page");
+
+const ADDRESS = "http://127.0.0.1:41234/0123456789abcdef/";
+
+/** A program that says something and then waits, as `vramscope serve` does. */
+function program(script) {
+  const path = join(mkdtempSync(join(tmpdir(), "vramscope-")), "vramscope");
+  writeFileSync(path, `#!/usr/bin/env node\n${script}\n`);
+  chmodSync(path, 0o755);
+  return path;
+}
+
+const SERVES = `
+if (process.argv.slice(2, 5).join(" ") !== "serve --embed --") process.exit(9);
+console.log("${ADDRESS}\\nFrom another machine, first: ssh -L 41234:127.0.0.1:41234 node");
+setInterval(() => {}, 1000);`;
+
+test("the address is the first line that the server prints", async () => {
+  const server = await start(program(SERVES), "/runs/oom.pickle");
+  assert.deepEqual([server.address, server.port], [ADDRESS, 41234]);
+  server.stop();
+  assert.match(await server.ended, /SIGTERM/);
+});
+
+test("what goes wrong is said in words", async () => {
+  await assert.rejects(start("vramscope-that-is-not-there", "x"), /was not found.*vramscope\.program/);
+  const fails = program(`console.error("oom.pickle: not a snapshot"); process.exit(2);`);
+  await assert.rejects(start(fails, "oom.pickle"), /oom\.pickle: not a snapshot/);
+  const silent = program("setInterval(() => {}, 1000);");
+  await assert.rejects(start(silent, "x", { timeout: 300 }), /no address within/);
+});
+
+test("the page frames the server and nothing else", () => {
+  const html = viewer(ADDRESS);
+  assert.match(html, /frame-src http:\/\/127\.0\.0\.1:41234;/);
+  assert.match(html, /<iframe src="http:\/\/127\.0\.0\.1:41234\/0123456789abcdef\/"/);
+  assert.doesNotMatch(message(`<script>alert("x")</script>`), /<script>/);
+});
+
+/** The extension, with an editor that stands in for VS Code's. */
+function activate(name) {
+  const registered = {};
+  const vscode = {
+    workspace: { getConfiguration: () => ({ get: () => name }) },
+    env: { asExternalUri: async (uri) => ({ toString: () => uri.text.replace("41234", "50000") }) },
+    Uri: { parse: (text) => ({ text }) },
+    ViewColumn: { Active: -1 },
+    window: { registerCustomEditorProvider: (kind, provider) => { registered[kind] = provider; } },
+    commands: { registerCommand: (kind, action) => { registered[kind] = action; } },
+  };
+  const load = Module._load;
+  Module._load = (request, ...rest) => (request === "vscode" ? vscode : load(request, ...rest));
+  try {
+    delete require.cache[require.resolve("../extension")];
+    require("../extension").activate({ subscriptions: [] });
+  } finally {
+    Module._load = load;
+  }
+  return registered;
+}
+
+test("an editor shows the forwarded page and ends the server when it is closed", async () => {
+  const editor = activate(program(SERVES))["vramscope.snapshot"];
+  const closed = [];
+  const panel = { webview: {}, onDidDispose: (action) => closed.push(action) };
+  const document = editor.openCustomDocument({ fsPath: "/runs/oom.pickle" });
+  await editor.resolveCustomEditor(document, panel);
+  assert.match(panel.webview.html, /iframe src="http:\/\/127\.0\.0\.1:50000\//);
+  assert.equal(closed.length, 2);
+  closed.forEach((action) => action());
+});
+
+test("an editor without the program says what to do", async () => {
+  const editor = activate("vramscope-that-is-not-there")["vramscope.snapshot"];
+  const panel = { webview: {}, onDidDispose() {} };
+  await editor.resolveCustomEditor(editor.openCustomDocument({ fsPath: "x" }), panel);
+  assert.match(panel.webview.html, /Install vramscope/);
+});
+
+test("the real program answers", { skip: !process.env.VRAMSCOPE }, async () => {
+  const server = await start(process.env.VRAMSCOPE, process.env.VRAMSCOPE_FILE);
+  const answer = await fetch(server.address);
+  assert.equal(answer.status, 200);
+  assert.equal(answer.headers.get("x-frame-options"), null, "the page may be framed");
+  assert.match(await answer.text(), /data-session="server"/);
+  assert.equal((await fetch(new URL("/0/", server.address))).status, 403);
+  server.stop();
+  await server.ended;
+});
