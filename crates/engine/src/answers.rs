@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_analysis::{AllocIdx, Counter, Counters, KnownBy, Line, Moment, Peak, RankDigest, Sum};
 use vramscope_snapshot::{PoolId, StackId, StreamId};
 
+use crate::details::Details;
 use crate::events::EventRow;
 use crate::here::Here;
 use crate::insights::Insights;
@@ -375,79 +376,6 @@ pub struct MomentInfo {
     pub gap: Vec<(String, u64)>,
     /// Allocations that live.
     pub live: u32,
-}
-
-/// A frame of a stack.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FrameInfo {
-    /// File, line and function.
-    pub at: Line,
-    /// Whether it is PyTorch's, CPython's or the C++ runtime's.
-    pub internal: bool,
-    /// What `torch.fx` knows of it, in lines.
-    pub fx: Option<String>,
-}
-
-/// A block beside another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Neighbour {
-    /// The allocation in it; `None` for free memory.
-    pub alloc: Option<AllocIdx>,
-    /// Bytes.
-    pub size: u64,
-    /// Where it was allocated.
-    pub place: String,
-}
-
-/// All about an allocation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Details {
-    /// Which, with what its color depends on.
-    pub owner: Owner,
-    /// First address.
-    pub addr: u64,
-    /// Bytes of the block.
-    pub size: u64,
-    /// Whether `size` is inferred.
-    pub estimated: bool,
-    /// When the program freed it, which may be before its block is free again.
-    pub released: Option<Moment>,
-    /// Microseconds since 1970 of when it began, was released and was closed.
-    pub times: [Option<i64>; 3],
-    /// Stack, innermost frame first.
-    pub frames: Vec<FrameInfo>,
-    /// Where it was freed, if that was recorded.
-    pub free_frames: Vec<FrameInfo>,
-    /// The user's own line.
-    pub place: String,
-    /// Stream handle.
-    pub stream: u64,
-    /// Pool in words.
-    pub pool: String,
-    /// What the memory is for.
-    pub category: String,
-    /// The same as a row of [`vramscope_analysis::categories::DEFAULT_CATEGORIES`].
-    pub category_number: u8,
-    /// How that is known.
-    pub known_by: KnownBy,
-    /// The module of the model that made it, or that a backward pass made it for.
-    pub module: Option<String>,
-    /// The step that it was made in.
-    pub step: Option<u64>,
-    /// Names of the annotations that were open when it began, outermost first.
-    pub phases: Vec<String>,
-    /// Shapes that it could have, the likeliest first.
-    pub shapes: Vec<String>,
-    /// What was attached to its event, by name.
-    pub notes: Vec<(String, String)>,
-    /// The segment around it at its birth: first address and bytes.
-    pub segment: Option<(u64, u64)>,
-    /// What lies before and after it at the moment of the request, or when it was allocated.
-    pub neighbours: [Option<Neighbour>; 2],
-    /// All allocations of the same stack.
-    pub same_stack: Sum,
-    /// Of these, those live at the moment of the request.
-    pub same_stack_live: Sum,
 }
 
 /// A block in the map of memory.

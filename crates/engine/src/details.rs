@@ -1,11 +1,158 @@
 //! All about one allocation.
 
+use serde::{Deserialize, Serialize};
 use vramscope_analysis::shapes::{Clues, Hint, SHOWN, Shapes};
-use vramscope_analysis::{AllocIdx, Allocation, Moment, State, Sum};
+use vramscope_analysis::{AllocIdx, Allocation, KnownBy, Line, Moment, Replay, State, Sum};
 use vramscope_snapshot::{EventIdx, StackId};
 
-use crate::answers::{Details, Neighbour};
+use crate::answers::Owner;
 use crate::device::{Device, File};
+
+/// A frame of a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameInfo {
+    /// File, line and function.
+    pub at: Line,
+    /// Whether it is PyTorch's, CPython's or the C++ runtime's.
+    pub internal: bool,
+    /// What `torch.fx` knows of it, in lines.
+    pub fx: Option<String>,
+}
+
+/// A block beside another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// The allocation in it; `None` for free memory.
+    pub alloc: Option<AllocIdx>,
+    /// Bytes.
+    pub size: u64,
+    /// Where it was allocated.
+    pub place: String,
+}
+
+/// All about an allocation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Details {
+    /// Which, with what its color depends on.
+    pub owner: Owner,
+    /// First address.
+    pub addr: u64,
+    /// Bytes of the block.
+    pub size: u64,
+    /// Whether `size` is inferred.
+    pub estimated: bool,
+    /// When the program freed it, which may be before its block is free again.
+    pub released: Option<Moment>,
+    /// Microseconds since 1970 of when it began, was released and was closed.
+    pub times: [Option<i64>; 3],
+    /// Stack, innermost frame first.
+    pub frames: Vec<FrameInfo>,
+    /// Where it was freed, if that was recorded.
+    pub free_frames: Vec<FrameInfo>,
+    /// The user's own line.
+    pub place: String,
+    /// Stream handle.
+    pub stream: u64,
+    /// Pool in words.
+    pub pool: String,
+    /// What the memory is for.
+    pub category: String,
+    /// The same as a row of [`vramscope_analysis::categories::DEFAULT_CATEGORIES`].
+    pub category_number: u8,
+    /// How that is known.
+    pub known_by: KnownBy,
+    /// The module of the model that made it, or that a backward pass made it for.
+    pub module: Option<String>,
+    /// The step that it was made in.
+    pub step: Option<u64>,
+    /// Names of the annotations that were open when it began, outermost first.
+    pub phases: Vec<String>,
+    /// Shapes that it could have, the likeliest first.
+    pub shapes: Vec<String>,
+    /// What was attached to its event, by name.
+    pub notes: Vec<(String, String)>,
+    /// The segment around it at its birth: first address and bytes.
+    pub segment: Option<(u64, u64)>,
+    /// What lies before and after it at the moment of the request, or when it was allocated.
+    pub neighbours: [Option<Neighbour>; 2],
+    /// The allocations that had its address, in order, itself among them: the nearest before and after it.
+    pub tenants: Vec<Tenant>,
+    /// How many there are in all.
+    pub tenancies: u32,
+    /// All allocations of the same stack.
+    pub same_stack: Sum,
+    /// Of these, those live at the moment of the request.
+    pub same_stack_live: Sum,
+}
+
+/// An allocation that had an address for a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenant {
+    /// Which, with when it lived.
+    pub owner: Owner,
+    /// Where it was allocated.
+    pub place: String,
+}
+
+/// Tenants of an address that are worth listing before an allocation, and after it.
+const TENANTS: usize = 6;
+
+/// Allocations by address, so that all that ever covered an address are found without looking at the others.
+#[derive(Default)]
+pub(crate) struct Addresses {
+    /// By address.
+    order: Vec<AllocIdx>,
+    /// The highest end of these and all before.
+    ends: Vec<u64>,
+}
+
+impl Addresses {
+    pub(crate) fn new(replay: &Replay) -> Self {
+        let mut order: Vec<AllocIdx> = (0..replay.allocations().len() as u32).map(AllocIdx).collect();
+        order.sort_unstable_by_key(|&index| (replay.allocation(index).addr, index));
+        let mut highest = 0;
+        let end = |&index: &AllocIdx| {
+            let a = replay.allocation(index);
+            highest = a.addr.saturating_add(a.size).max(highest);
+            highest
+        };
+        let ends = order.iter().map(end).collect();
+        Self { order, ends }
+    }
+
+    /// All that covered an address, in order of birth.
+    fn at(&self, replay: &Replay, addr: u64) -> Vec<AllocIdx> {
+        let begun = self.order.partition_point(|&index| replay.allocation(index).addr <= addr);
+        let mut found: Vec<AllocIdx> = self.order[..begun]
+            .iter()
+            .zip(&self.ends)
+            .rev()
+            .take_while(|(_, end)| **end > addr)
+            .map(|(&index, _)| index)
+            .filter(|&index| {
+                let a = replay.allocation(index);
+                addr < a.addr.saturating_add(a.size.max(1))
+            })
+            .collect();
+        found.sort_unstable_by_key(|&index| (replay.allocation(index).opened, index));
+        found
+    }
+}
+
+/// Who had the address of an allocation, near it in time; and how many there are in all.
+fn tenants(file: &File, device: &Device, index: AllocIdx, allocation: &Allocation) -> (Vec<Tenant>, u32) {
+    if !file.snapshot.has.addresses {
+        return (Vec::new(), 0);
+    }
+    let all = device.addresses().at(&device.replay, allocation.addr);
+    let own = all.iter().position(|&other| other == index).unwrap_or_default();
+    let near = all.iter().skip(own.saturating_sub(TENANTS)).take(2 * TENANTS + 1);
+    let tenant = |&other: &AllocIdx| Tenant {
+        owner: device.owner(file, other, false),
+        place: file.stack_name(device.replay.allocation(other).stack).place.clone(),
+    };
+    (near.map(tenant).collect(), all.len() as u32)
+}
 
 pub(crate) fn details(
     file: &File,
@@ -30,7 +177,10 @@ pub(crate) fn details(
             bytes: sum.bytes.saturating_add(other.requested),
         });
     let concluded = device.conclusions(snapshot).of(snapshot, replay, index);
+    let (tenants, tenancies) = tenants(file, device, index, &allocation);
     Details {
+        tenants,
+        tenancies,
         owner: device.owner(file, index, false),
         addr: allocation.addr,
         size: allocation.size,

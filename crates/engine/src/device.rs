@@ -15,7 +15,8 @@ use vramscope_analysis::{
 use vramscope_simulate::Study;
 use vramscope_snapshot::{EventTable, Frame, Pool, PoolId, Snapshot, StackId};
 
-use crate::answers::{FrameInfo, LineId, Owner};
+use crate::answers::{LineId, Owner};
+use crate::details::{Addresses, FrameInfo};
 use crate::protocol::Which;
 use crate::rows::NoRows;
 use crate::sets::{Group, Set};
@@ -149,6 +150,7 @@ pub(crate) struct Device {
     all_pools: OnceLock<Pools>,
     conclusions: OnceLock<Conclusions>,
     lanes: OnceLock<Vec<Lane>>,
+    addresses: OnceLock<Addresses>,
     totals: OnceLock<HashMap<StackId, Total>>,
     orders: Mutex<Vec<(String, Arc<Vec<u32>>)>>,
     /// Sets of allocations that were looked at last.
@@ -172,6 +174,7 @@ impl Device {
             all_pools: OnceLock::new(),
             conclusions: OnceLock::new(),
             lanes: OnceLock::new(),
+            addresses: OnceLock::new(),
             totals: OnceLock::new(),
             orders: Mutex::new(Vec::new()),
             sets: Mutex::new(Vec::new()),
@@ -235,6 +238,11 @@ impl Device {
 
     pub(crate) fn lanes(&self) -> &[Lane] {
         self.lanes.get_or_init(|| lanes(&self.replay))
+    }
+
+    /// Allocations by address.
+    pub(crate) fn addresses(&self) -> &Addresses {
+        self.addresses.get_or_init(|| Addresses::new(&self.replay))
     }
 
     /// What each stack allocates in all.

@@ -36,6 +36,7 @@ mod whatif;
 mod wire;
 
 pub use answers::*;
+pub use details::{Details, FrameInfo, Neighbour, Tenant};
 pub use events::EventRow;
 pub use here::{By, Here, HereRow};
 pub use insights::{Insight, Insights, rank_insights};

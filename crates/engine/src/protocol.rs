@@ -8,9 +8,10 @@ use vramscope_analysis::whatif::{Limit, Under};
 use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment, RankDigest};
 
 use crate::answers::{
-    AllocationRow, Curve, Details, DiffTree, LifetimeRow, MemoryMap, MomentInfo, Page, Response,
-    SearchResults, StackRow, Summary, Tile, Tree,
+    AllocationRow, Curve, DiffTree, LifetimeRow, MemoryMap, MomentInfo, Page, Response, SearchResults,
+    StackRow, Summary, Tile, Tree,
 };
+use crate::details::Details;
 use crate::events::EventRow;
 use crate::here::{By, Here};
 use crate::insights::Insights;

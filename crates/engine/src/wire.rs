@@ -11,6 +11,7 @@ pub const PROTOCOL: u32 = {
         env!("CARGO_PKG_VERSION"),
         include_str!("answers.rs"),
         include_str!("protocol.rs"),
+        include_str!("details.rs"),
         include_str!("events.rs"),
         include_str!("here.rs"),
         include_str!("insights.rs"),

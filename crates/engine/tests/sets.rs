@@ -146,3 +146,22 @@ fn every_report_has_as_many_cells_as_columns_or_says_why_it_is_empty() {
         assert_eq!(reserved, replay.counters(at).reserved);
     }
 }
+
+#[test]
+fn the_tenants_of_an_address_are_all_that_ever_covered_it() {
+    let Recording { session, of, replay, .. } = open("oom");
+    for index in (0..replay.allocations().len() as u32).step_by(37).map(vramscope_analysis::AllocIdx) {
+        let a = replay.allocation(index);
+        let details = session.ask(AskDetails { of, alloc: index, at: a.opened }).unwrap();
+        let covers = |b: &vramscope_analysis::Allocation| b.addr <= a.addr && a.addr < b.addr + b.size.max(1);
+        let all = replay.allocations().iter().filter(|(_, b)| covers(b)).count();
+        assert_eq!(details.tenancies as usize, all);
+        let tenants = &details.tenants;
+        assert!(tenants.iter().any(|tenant| tenant.owner.alloc == index));
+        assert!(tenants.is_sorted_by_key(|tenant| tenant.owner.opened));
+        // One after the other: nobody moves in before the one before has left.
+        for pair in tenants.windows(2) {
+            assert!(pair[0].owner.closed.unwrap() <= pair[1].owner.opened);
+        }
+    }
+}

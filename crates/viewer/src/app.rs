@@ -93,6 +93,8 @@ pub struct App {
     pub(crate) message: Option<(String, f64)>,
     /// Seconds since the window opened, at this frame.
     pub(crate) now: f64,
+    /// The view glides, or is about to.
+    pub(crate) moving: bool,
     /// Counts up when colors change.
     pub(crate) colors_version: u64,
     /// A link was gone to, or need not be.
@@ -120,6 +122,7 @@ impl App {
             given_capacity: capacity,
             message: None,
             now: 0.0,
+            moving: false,
             colors_version: 1,
             followed: false,
         }
@@ -147,6 +150,13 @@ impl App {
         self.settings.color.unwrap_or(default)
     }
 
+    /// Whether pictures need categories, and have them without waiting: what is looked at must not wait for conclusions.
+    pub(crate) fn has_categories(&self) -> bool {
+        let known =
+            self.files.devices.get(self.files.current).is_some_and(|device| device.categorized.is_some());
+        known && self.color() == ColorBy::Category
+    }
+
     /// Colors by something else.
     pub(crate) fn color_by(&mut self, by: ColorBy) {
         self.settings.color = Some(by);
@@ -159,7 +169,8 @@ impl App {
         self.files.touched |= ui.input(|input| input.pointer.any_pressed() || !input.keys_down.is_empty());
         self.receive(ui.ctx());
         let held = ui.input(|input| input.pointer.any_down());
-        if self.camera.advance(self.now) | self.follow_bytes(held) {
+        self.moving = self.camera.advance(self.now) | self.follow_bytes(held);
+        if self.moving {
             ui.ctx().request_repaint();
         }
         self.save_picture();

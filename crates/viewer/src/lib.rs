@@ -28,6 +28,7 @@ mod view;
 mod views;
 #[cfg(target_arch = "wasm32")]
 mod web;
+mod words;
 
 pub use app::App;
 #[cfg(all(not(target_arch = "wasm32"), feature = "window"))]

@@ -101,7 +101,8 @@ impl Slot {
             | Self::Cursor => 3,
             // A simulation takes longer than a picture may wait.
             Self::SimulatedCurve | Self::SimulatedMap => 1,
-            Self::Categorized(_) => 1,
+            // What needs conclusions, which take a while the first time.
+            Self::Categorized(_) | Self::Legend | Self::HereCategories | Self::Report => 1,
             Self::Insights(_) | Self::Rank(_) | Self::Save | Self::Simulable | Self::Simulated => 0,
             _ => 2,
         }

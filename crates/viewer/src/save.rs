@@ -76,7 +76,8 @@ impl App {
 
     /// Whether everything that is shown is sharp and nothing is on its way.
     pub fn is_at_rest(&self) -> bool {
-        self.device().is_some() && !self.requests.is_waiting() && self.files.reading.is_empty()
+        let is_idle = !self.requests.is_waiting() && self.files.reading.is_empty();
+        self.device().is_some() && is_idle && !self.moving
     }
 }
 
@@ -271,7 +272,7 @@ fn insights(app: &mut App) -> String {
             event.into(),
         ]
     };
-    file(&FINDINGS, crate::views::insights::all(app).into_iter().map(row))
+    file(&FINDINGS, crate::views::insights::all(app).iter().cloned().map(row))
 }
 
 fn lanes(app: &App) -> Option<String> {

@@ -67,7 +67,7 @@ const VIEWS: [(&str, Act); 17] = [
     }),
     ("selected", |harness| {
         harness.state_mut().selection.range = None;
-        let at = point(harness, 0.7, 0.3);
+        let at = point(harness, 0.8, 0.1);
         click(harness, at);
         harness.remove_cursor();
         settle(harness);

@@ -21,7 +21,10 @@ fn screenshots_of_every_view() {
         "compare",
         "settings",
         "whatif",
+        "events",
+        "breakdown",
         "light",
+        "isolated",
         "ranks",
         "beside",
         "panes",
@@ -56,6 +59,8 @@ fn screenshots_of_every_view() {
         Tab::Compare,
         Tab::Settings,
         Tab::WhatIf,
+        Tab::Events,
+        Tab::Breakdown,
     ];
     for (tab, name) in tabs.into_iter().zip(&names[1..]) {
         harness.state_mut().settings.tab = tab;
@@ -79,6 +84,11 @@ fn screenshots_of_every_view() {
     settle(&mut harness);
     save(&mut harness, "light");
     harness.key_press_modifiers(egui::Modifiers::COMMAND, Key::L);
+    harness.state_mut().isolate(vramscope_engine::Group::Category(3), "activations");
+    harness.state_mut().settings.tab = Tab::Insights;
+    settle(&mut harness);
+    save(&mut harness, "isolated");
+    harness.state_mut().show_all();
     harness.state_mut().settings.side = Some(Tab::Lifetimes);
     harness.state_mut().settings.tab = Tab::Segments;
     harness.remove_cursor();

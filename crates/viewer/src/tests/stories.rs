@@ -126,3 +126,14 @@ fn an_empty_start_opens_nothing() {
     let hands = Hands::on(open(super::Direct::default()));
     assert!(hands.harness.state().device().is_none());
 }
+
+#[test]
+fn what_is_shown_is_there_in_words() {
+    let mut hands = Hands::on(window(&[("oom", "")]));
+    let words = hands.harness.state().words();
+    assert!(words.starts_with("cuda:0, device 1 of 1: peak 3.99 GiB requested. exact"), "{words}");
+    assert!(words.contains("\nLive by color: activations 3.34 GiB, "), "{words}");
+    assert!(words.contains("\nFinding: out of memory at event 11 822"), "{words}");
+    hands.click("activations");
+    assert!(hands.harness.state().words().contains("\nOnly activations is shown, peak 3.34 GiB"));
+}

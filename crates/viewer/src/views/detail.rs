@@ -2,7 +2,7 @@
 
 use egui::{Align2, RichText, ScrollArea, Sense, Ui, vec2};
 use vramscope_analysis::Moment;
-use vramscope_engine::{AskDetails, Details, FrameInfo, Group, Neighbour};
+use vramscope_engine::{AskDetails, Details, FrameInfo, Group, Neighbour, Owner};
 use vramscope_format::{Units, clock, count, duration, fit, plural, size, stream};
 
 use crate::app::App;
@@ -150,6 +150,7 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
             beside(app, ui, name, neighbour.as_ref());
         }
     }
+    tenants(app, ui, details);
     ui.add_space(8.0);
     heading(app, ui, "SAME STACK");
     pair(app, ui, "in all", &details.same_stack.words(), "");
@@ -170,6 +171,55 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
     if !details.free_frames.is_empty() {
         ui.add_space(8.0);
         stack(app, ui, "FREED AT", &details.free_frames);
+    }
+}
+
+/// Who had this address before and after, as bars over the run; a click selects one.
+fn tenants(app: &mut App, ui: &mut Ui, details: &Details) {
+    let Some((_, summary)) = app.device() else { return };
+    if details.tenants.len() < 2 {
+        return;
+    }
+    let palette = app.palette();
+    ui.add_space(8.0);
+    heading(app, ui, &format!("THIS ADDRESS: {}", plural(details.tenancies, "tenant").to_uppercase()));
+    let mut chosen = None;
+    ui.scope(|ui| {
+        ui.spacing_mut().item_spacing.y = 0.0;
+        let from = details.tenants.first().map_or(0, |tenant| tenant.owner.opened.0);
+        let end = |owner: &Owner| owner.closed.unwrap_or(summary.last()).0;
+        let to = details.tenants.iter().map(|tenant| end(&tenant.owner)).max().unwrap_or(from + 1);
+        for tenant in &details.tenants {
+            let owner = &tenant.owner;
+            let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 24.0), Sense::click());
+            let painter = ui.painter_at(rect);
+            let own = owner.alloc == details.owner.alloc;
+            if own || response.hovered() {
+                painter.rect_filled(rect, 3.0, palette.raised);
+            }
+            let x = |at: u32| {
+                let share = f64::from(at.saturating_sub(from)) / f64::from(to.saturating_sub(from).max(1));
+                rect.left() + 4.0 + (rect.width() - 8.0) * share as f32
+            };
+            let (left, right) = (x(owner.opened.0), x(end(owner)));
+            let y = rect.bottom() - 5.0;
+            let bar = egui::Rect::from_x_y_ranges(left..=right.max(left + 2.0), y..=y + 3.0);
+            let color = if own { palette.select } else { color::of_line(owner.line, 1) };
+            painter.rect_filled(bar, 1.0, color);
+            let at = rect.right_center() - vec2(4.0, 3.0);
+            let size = size(owner.requested);
+            let amount = painter.text(at, Align2::RIGHT_CENTER, size, theme::tick(), palette.dim);
+            let room = theme::columns(&painter, &theme::tick(), amount.left() - rect.left() - 12.0);
+            let place = vramscope_format::elide_place(&tenant.place, room);
+            let at = rect.left_center() + vec2(4.0, -3.0);
+            painter.text(at, Align2::LEFT_CENTER, place, theme::tick(), palette.text);
+            if response.on_hover_text(owner.life()).clicked() && !own {
+                chosen = Some(owner.alloc);
+            }
+        }
+    });
+    if let Some(alloc) = chosen {
+        app.select_and_show(alloc);
     }
 }
 

@@ -1,5 +1,7 @@
 //! What looks wrong, the most serious first, each with its evidence and what to do.
 
+use std::sync::Arc;
+
 use egui::{RichText, ScrollArea, Ui};
 use vramscope_analysis::LEAST_RANKS;
 use vramscope_engine::{AskInsights, AskRank, Insight, Insights};
@@ -10,23 +12,32 @@ use crate::requests::Slot;
 use crate::theme;
 use crate::views::flags;
 
-/// What the comparison of ranks says, and of how many.
+/// What the comparison of ranks says, and of how many; and all findings together.
 #[derive(Default)]
 pub(crate) struct AcrossRanks {
     compared: usize,
     found: Vec<Insight>,
+    /// All findings, with what they were put together from: the answer, and how many ranks.
+    all: ((u64, usize), Arc<Vec<Insight>>),
 }
 
 /// How many there are.
 pub(crate) fn count(app: &mut App) -> usize {
-    across(app);
-    found(app).found.len() + app.parts.across.found.len()
+    all(app).len()
 }
 
-/// Those of the device that is shown, and those across ranks.
-pub(crate) fn all(app: &mut App) -> Vec<Insight> {
+/// Those across ranks, and those of the device that is shown.
+pub(crate) fn all(app: &mut App) -> Arc<Vec<Insight>> {
     across(app);
-    app.parts.across.found.clone().into_iter().chain(found(app).found).collect()
+    let Some((of, _)) = app.device() else { return Arc::default() };
+    let answer = app.requests.want(Slot::Insights(of), AskInsights { of });
+    let across = &mut app.parts.across;
+    let key = (answer.as_ref().map_or(0, |answer| answer.version), across.compared);
+    if across.all.0 != key {
+        let own = answer.iter().flat_map(|answer| &answer.value.found);
+        across.all = (key, Arc::new(across.found.iter().chain(own).cloned().collect()));
+    }
+    Arc::clone(&across.all.1)
 }
 
 /// Compares the ranks once all files are read.
@@ -46,8 +57,11 @@ fn across(app: &mut App) {
         ranks.iter().map(|&of| Some(app.requests.want(Slot::Rank(of), AskRank { of })?.value)).collect();
     if let Some(digests) = answers.into_iter().collect::<Option<Vec<_>>>() {
         let digests: Vec<_> = digests.iter().map(|digest| (**digest).clone()).collect();
-        app.parts.across =
-            AcrossRanks { compared: ranks.len(), found: vramscope_engine::rank_insights(&digests) };
+        app.parts.across = AcrossRanks {
+            compared: ranks.len(),
+            found: vramscope_engine::rank_insights(&digests),
+            ..AcrossRanks::default()
+        };
     }
 }
 

@@ -1,7 +1,6 @@
 //! The segment timeline: addresses over time, a row per stretch of addresses that was ever held.
 
 use egui::{Align2, Id, Rect, Sense, Ui, pos2};
-use vramscope_engine::color::ColorBy;
 use vramscope_engine::{AskLanes, Stretch, Summary};
 use vramscope_format::size;
 
@@ -90,7 +89,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         x: app.camera.view.x,
         width: (plot.width() * scale).round() as u32,
     };
-    let (counter, categories) = (app.settings.counter, app.color() == ColorBy::Category);
+    let (counter, categories) = (app.settings.counter, app.has_categories());
     let request = AskLanes { of, counter, stretch, lanes: lanes.clone(), height, categories };
     let painter = ui.painter_at(body);
     let inside = painter.with_clip_rect(plot);

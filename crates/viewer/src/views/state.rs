@@ -2,7 +2,7 @@
 //! wastes, the holes. Where an allocation failed, the request is drawn beside the largest hole.
 
 use egui::{Align2, Painter, Pos2, Rect, RichText, ScrollArea, Sense, Stroke, Ui, pos2, vec2};
-use vramscope_engine::color::{ColorBy, Coloring};
+use vramscope_engine::color::Coloring;
 use vramscope_engine::{AskState, MapBlock, MapRange, MemoryMap, OomInfo};
 use vramscope_format::{bytes, elide_place, plural, share, size, stream};
 
@@ -41,7 +41,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         return not_in_file(app, ui, body, "Addresses", "Record a snapshot to see the map of memory.");
     }
     let palette = app.palette();
-    let ask = AskState { of, at: app.selection.cursor, categories: app.color() == ColorBy::Category };
+    let ask = AskState { of, at: app.selection.cursor, categories: app.has_categories() };
     let answer = app.requests.want(Slot::State, ask);
     ui.horizontal(|ui| {
         if ui.button("◂").on_hover_text("One event back (,)").clicked() {
@@ -76,12 +76,12 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     });
     let Some(answer) = answer else { return };
     let map = &*answer.value;
-    let hole = largest_hole(map);
     let failed = summary.ooms.iter().find(|oom| oom.at == map.at).copied();
+    let hole = failed.and_then(|_| largest_hole(map));
     if let Some(failed) = failed {
         request(app, ui, map, failed, hole);
     }
-    segments(app, ui, map, answer.version, failed.and(hole));
+    segments(app, ui, map, answer.version, hole);
 }
 
 /// The largest free stretch of memory that is held.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egui::{Align2, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_analysis::{AllocIdx, Counters};
-use vramscope_engine::color::{ColorBy, Coloring};
+use vramscope_engine::color::Coloring;
 use vramscope_engine::{
     Ask, AskCurve, AskLevels, AskTile, Curve, Group, LineId, Owner, Source, Stretch, Summary, Tile, Which,
 };
@@ -201,11 +201,10 @@ fn pictures(
     let scale = ui.pixels_per_point();
     let (width, height) = ((plot.width() * scale).round() as u32, (plot.height() * scale).round() as u32);
     let (view, counter, pools) = (app.camera.view, app.settings.counter, app.settings.pools);
-    let by_category = app.color() == ColorBy::Category;
     // The first picture does not wait for categories: it is gray until they are known.
-    let known = app.files.devices.get(app.files.current).is_some_and(|device| device.categorized.is_some());
+    let categories = app.has_categories();
     let only = app.only();
-    let request = |view: &View, width: u32, height: u32, categories: bool| AskTile {
+    let request = |view: &View, width: u32, height: u32| AskTile {
         of,
         counter,
         stretch: Stretch { axis: view.axis, x: view.x, width },
@@ -216,16 +215,16 @@ fn pictures(
         only: only.clone(),
     };
     let whole = View::whole(summary, view.axis, counter);
-    let sharp = app.requests.want(Slot::Timeline, request(&view, width, height, by_category));
+    let sharp = app.requests.want(Slot::Timeline, request(&view, width, height));
     let is_sharp = sharp.as_ref().is_some_and(|answer| answer.fresh);
     let coarse = if is_sharp {
         None
     } else {
         let (width, height) = (width.div_ceil(COARSE), height.div_ceil(COARSE));
-        app.requests.want(Slot::Coarse, request(&view, width, height, by_category && known))
+        app.requests.want(Slot::Coarse, request(&view, width, height))
     };
     let base = match app.isolated {
-        None => app.requests.want(Slot::Base, request(&whole, 600, 200, by_category && known)),
+        None => app.requests.want(Slot::Base, request(&whole, 600, 200)),
         Some(_) => None,
     };
 
@@ -425,7 +424,7 @@ pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
         y: app.camera.view.y,
         height: (plot.height() * scale).round() as u32,
         pools: app.settings.pools,
-        categories: app.color() == ColorBy::Category,
+        categories: app.has_categories(),
         only: Which::default(),
     };
     let inside = painter.with_clip_rect(plot);

@@ -205,7 +205,7 @@ impl Page {
 
     fn tell(&mut self) {
         let shown = Shown::of(&self.app);
-        let text = shown.sentence();
+        let text = self.app.words();
         if text != self.described {
             describe(&text);
             self.described = text;
@@ -283,18 +283,6 @@ impl Shown {
             peak: summary.as_ref().map(|summary| summary.peaks[app.settings.counter as usize].bytes),
             verdict: summary.map(|summary| summary.verdict.clone()),
             memory: std::arch::wasm32::memory_size(0) << 16,
-        }
-    }
-
-    fn sentence(&self) -> String {
-        match (&self.verdict, self.peak) {
-            (Some(verdict), Some(peak)) => format!(
-                "{} open; device {}: peak {peak} bytes {}, {verdict}",
-                self.devices,
-                self.current + 1,
-                self.bytes
-            ),
-            _ => "vramscope: no memory snapshot is open".into(),
         }
     }
 }

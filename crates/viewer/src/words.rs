@@ -1,0 +1,63 @@
+//! What is on the screen in words, for those who do not see it and for a browser's search: the page puts it beside the
+//! canvas.
+
+use vramscope_engine::{AskHere, AskInsights, AskMoment, HereRow};
+use vramscope_format::{bytes, size};
+
+use crate::app::App;
+use crate::requests::Slot;
+
+/// Groups that are read out.
+const MOST: usize = 8;
+
+impl App {
+    /// The recording, the moment at the cursor with what is live then, the findings, and the selection; a line each.
+    pub fn words(&self) -> String {
+        let Some((of, summary)) = self.device() else {
+            return "vramscope: no memory snapshot is open".to_owned();
+        };
+        let counter = self.settings.counter;
+        let name = summary.name_of(counter);
+        let devices = self.files.devices.len();
+        let mut lines = vec![format!(
+            "{}, device {} of {devices}: peak {} {name}. {}",
+            self.name_of(self.files.current),
+            self.files.current + 1,
+            bytes(summary.peak(counter).bytes),
+            summary.verdict
+        )];
+        if let Some(info) = self.requests.look::<AskMoment>(Slot::Cursor).map(|answer| answer.value) {
+            lines.push(format!(
+                "At the cursor, {}: {} {name}",
+                info.at.words(),
+                bytes(info.counters[counter])
+            ));
+        }
+        if let (Some(isolated), Some(levels)) = (&self.isolated, self.isolated_levels()) {
+            lines.push(format!("Only {} is shown, peak {}", isolated.name, bytes(levels.peak.bytes)));
+        }
+        for (slot, title) in [(Slot::Legend, "Live by color"), (Slot::HereLines, "Live by line")] {
+            let Some(here) = self.requests.look::<AskHere>(slot).map(|answer| answer.value) else { continue };
+            let row = |row: &HereRow| format!("{} {}", row.name, size(row.sum.bytes));
+            let rows: Vec<String> = here.rows.iter().take(MOST).map(row).collect();
+            if !rows.is_empty() {
+                lines.push(format!("{title}: {}", rows.join(", ")));
+            }
+        }
+        let found = self.requests.look::<AskInsights>(Slot::Insights(of)).map(|answer| answer.value);
+        lines.extend(
+            found.iter().flat_map(|found| &found.found).map(|insight| format!("Finding: {}", insight.title)),
+        );
+        if let Some(details) = self.selected_details() {
+            let stack: Vec<String> = details.frames.iter().map(|frame| frame.at.full()).collect();
+            lines.push(format!(
+                "Selected: {}, {}, {}",
+                size(details.owner.requested),
+                details.place,
+                details.owner.life()
+            ));
+            lines.extend(stack);
+        }
+        lines.join("\n")
+    }
+}
