@@ -13,7 +13,7 @@ use super::timeline::{Column, Timeline, parts_at};
 use crate::pane::Pane;
 use crate::theme::{Colors, Role, Theme};
 
-const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+pub(super) const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
 /// Whether the bars of a counter are stacked by category.
 pub(crate) fn is_stacked(counter: Counter, theme: &Theme) -> bool {

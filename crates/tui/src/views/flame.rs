@@ -12,6 +12,9 @@ use crate::outline::NodeId;
 use crate::pane::{NOTHING_FOUND, Pane, Reply};
 use crate::theme::{Colors, Role, Theme};
 
+/// Letters of a name that bytes leave room for.
+const LEAST_NAME: usize = 24;
+
 /// A call on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
@@ -117,6 +120,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     let outline = &pane.calls.tree.outline;
     let graph = Rect { y: area.y + 1, height: area.height.saturating_sub(3), ..area };
     let top = top(pane, graph.height.into());
+    let total = outline.root().map_or(Sum::default(), |root| root.now);
     for cell in cells(pane, graph.width, top + u32::from(graph.height)) {
         let Some(row) = cell.depth.checked_sub(top).filter(|&row| row < graph.height.into()) else {
             continue;
@@ -137,14 +141,18 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         }
         // The first cell of each box is an edge, so that neighbors are told apart without colors too.
         let room = usize::from(cell.width);
+        // Bytes and share stand at the end of a box that has room for them beside its name.
+        let amount = format!(" {} {} ", size(item.now.bytes), share(item.now.bytes, total.bytes));
+        let amount =
+            if width(&name).min(LEAST_NAME) + width(&amount) < room { amount } else { String::new() };
+        let room = room - width(&amount);
         let text = if room >= 3 { format!("▏{}", elide_place(&name, room - 1)) } else { "▏".into() };
         let shown = fit(&text, room);
         let pad = " ".repeat(room.saturating_sub(width(&shown)));
-        put(buffer, line, line.x, line.y, &format!("{shown}{pad}"), style);
+        put(buffer, line, line.x, line.y, &format!("{shown}{pad}{amount}"), style);
     }
     let Some(item) = outline.get(pane.calls.flame_at) else { return };
     let foot = Rect { y: area.bottom().saturating_sub(2), height: 2, ..area };
-    let total = outline.root().map_or(Sum::default(), |root| root.now);
     let words = format!(
         "{}  {} of all  {}  ",
         size(item.now.bytes),

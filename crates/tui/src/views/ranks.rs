@@ -3,11 +3,12 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::query::main_device;
-use vramscope_analysis::{Counter, LEAST_RANKS, Outlier, RankDigest, compare_ranks, spans};
+use vramscope_analysis::{Counter, LEAST_RANKS, Moment, Outlier, RankDigest, Replay, compare_ranks, spans};
 use vramscope_files::{Input, Opened};
 use vramscope_format::{bytes, change, count, elide_place, fit, fit_end, plural, printable, width, words};
 use vramscope_snapshot::DeviceId;
 
+use super::bars::EIGHTHS;
 use super::{put, row_of};
 use crate::keys::Action;
 use crate::list::List;
@@ -28,6 +29,8 @@ pub struct Figures {
     /// How often memory ran out, on any device of the file.
     pub(crate) ooms: usize,
     pub(crate) verdict: &'static str,
+    /// The most of each stretch of the run.
+    pub(crate) levels: Vec<i64>,
 }
 
 impl Figures {
@@ -47,8 +50,17 @@ impl Figures {
             has_reserved: opened.snapshot.has_reserved(replay.device()),
             ooms: opened.replays.iter().map(|replay| replay.ooms().len()).sum(),
             verdict: replay.verdict().status.name(),
+            levels: levels(replay),
         })
     }
+}
+
+/// The most requested bytes of each stretch of a run.
+fn levels(replay: &Replay) -> Vec<i64> {
+    let end = u64::from(replay.end().0);
+    let moment = |number: u64| Moment((end * number / STRETCHES as u64) as u32);
+    let most = |number: u64| replay.extremes(moment(number), moment(number + 1)).1.requested;
+    (0..STRETCHES as u64).map(most).collect()
 }
 
 impl Figures {
@@ -250,6 +262,21 @@ fn labels(inputs: &[Input]) -> Vec<String> {
     ways.into_iter().map(all).find(are_different).unwrap_or_else(|| all(&path))
 }
 
+/// Stretches of a run that its curve has.
+const STRETCHES: usize = 40;
+
+/// The curve of a run on the scale of all of them, the most of each stretch in an eighth of a cell.
+fn sparkline(levels: &[i64], highest: i64, room: usize) -> String {
+    let cell = |column: usize| {
+        let (from, to) = (column * levels.len() / room, ((column + 1) * levels.len() / room));
+        let most = levels.get(from..to.max(from + 1)).unwrap_or_default().iter().max().copied().unwrap_or(0);
+        let eighths = (most.max(0) as f64 / highest as f64 * 8.0).round().clamp(0.0, 8.0) as usize;
+        // Something is seen where there is something.
+        EIGHTHS[if most > 0 { eighths.max(1) } else { 0 }]
+    };
+    (0..room).map(cell).collect()
+}
+
 /// Lines below the list: the path, and why a rank stands out.
 const FOOT: u16 = 5;
 
@@ -320,9 +347,9 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
                 let oom = if figures.ooms > 0 { theme.style(Role::Danger) } else { dim };
                 let x = put(buffer, line, x, line.y, &format!("{:>4}  ", figures.ooms), oom);
                 let x = put(buffer, line, x, line.y, &format!("{:16}  ", words(figures.verdict)), dim);
-                let room = f64::from(line.right().saturating_sub(x + 12)).min(40.0);
-                let cells = (digest.peak.max(0) as f64 / highest as f64 * room).round() as usize;
-                let x = put(buffer, line, x, line.y, &"█".repeat(cells), theme.style(Role::Bar));
+                let room = usize::from(line.right().saturating_sub(x + 12)).min(STRETCHES);
+                let curve = sparkline(&figures.levels, highest, room);
+                let x = put(buffer, line, x, line.y, &curve, theme.style(Role::Bar));
                 if let Some(off) = off {
                     put(buffer, line, x + 1, line.y, &format!("▲ {}", change(off)), theme.style(Role::Warm));
                 }
