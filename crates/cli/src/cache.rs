@@ -163,7 +163,7 @@ fn fill(paths: &[PathBuf], out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         if !ask("summary")?.success() {
             bail!("{}: cannot be read; vramscope summary says why", path.display());
         }
-        for verb in recall::PLAIN {
+        for verb in recall::plain() {
             // Not every file has an answer to every verb.
             ask(verb)?;
         }

@@ -4,7 +4,7 @@
 //! then it is zeros. So an answer is printed when all of it is there and nothing was damaged. Otherwise the
 //! file itself is read and the answer worked out again.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,8 @@ pub(crate) fn is_held() -> bool {
 
 /// Whether the answer to a command line can be.
 pub(crate) fn can_be(matches: &ArgMatches) -> bool {
-    matches.subcommand().is_some_and(|(verb, options)| {
+    // Without a verb it is the terminal UI, or a summary where there is no terminal.
+    matches.subcommand().map_or(!io::stdout().is_terminal(), |(verb, options)| {
         !OTHERS.contains(&verb) && !options.ids().any(|id| id == "output_file")
     })
 }

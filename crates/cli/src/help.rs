@@ -11,7 +11,7 @@ use crate::args::Args;
 use crate::text;
 
 /// What verbs are for, and which they are.
-const GROUPS: &[(&str, &[&str])] = &[
+pub(crate) const GROUPS: &[(&str, &[&str])] = &[
     ("Record", &["run"]),
     (
         "Look",
