@@ -6,12 +6,17 @@
 pub fn tokens(text: &str) -> u64 {
     let mut sum = 0_u64;
     let mut rest = text;
+    let mut before = Class::Break;
     while let Some(first) = rest.chars().next() {
         let class = Class::of(first);
         let end = rest.find(|c| Class::of(c) != class).unwrap_or(rest.len());
         let (run, after) = rest.split_at(end);
-        sum += class.tokens(run, after.chars().next());
-        rest = after;
+        sum += match (before, class) {
+            // Letters after a digit are no word: names of compiled code are made of hashes.
+            (Class::Digit, Class::Letter) if run.len() > 2 => (run.len() as u64).div_ceil(2),
+            _ => class.tokens(run, after.chars().next()),
+        };
+        (rest, before) = (after, class);
     }
     sum
 }
@@ -80,5 +85,7 @@ mod tests {
         assert_eq!(tokens("   1234 MiB"), 5);
         assert_eq!(tokens("at 7"), 3, "a space before a number stands alone");
         assert_eq!(tokens("████████"), 3);
+        // c, 4, a, 2, four for tkezcqcb, 4, three for rscmg.
+        assert_eq!(tokens("c4a2tkezcqcb4rscmg"), 12, "a hash is no word");
     }
 }
