@@ -5,16 +5,14 @@ mod common;
 
 use std::path::Path;
 
-use vramscope_analysis::pools::Pools;
 use vramscope_analysis::tables::{
-    ALLOCATIONS, ANNOTATIONS, EVENTS, FRAMES, Record, Rows, SEGMENTS, TABLES, TOTALS, frame, markdown,
-    schema, total,
+    Device, Everything, File, Record, TABLES, TOTALS, Whole, markdown, schema, total,
 };
-use vramscope_analysis::{Conclusions, Moment, Replay, Sum, spans};
+use vramscope_analysis::{Counter, Replay, Sum};
 use vramscope_format::table::{Column, Value};
-use vramscope_snapshot::{EventIdx, FrameId};
 
-fn check<const N: usize>(columns: &[Column; N], row: [Value<'_>; N]) {
+fn check(columns: &[Column], row: &[Value<'_>]) {
+    assert_eq!(columns.len(), row.len());
     for (column, value) in columns.iter().zip(row) {
         assert!(
             value.fits(column),
@@ -31,31 +29,40 @@ fn every_value_of_every_recording_fits_its_column() {
     let files = std::fs::read_dir(common::recordings()).unwrap().map(|entry| entry.unwrap().path());
     for path in files.filter(|path| path.extension().is_some_and(|end| end == "xz")) {
         let snapshot = common::recording_at(&path);
-        for id in (0..snapshot.stacks.frame_count() as u32).map(FrameId) {
-            check(&FRAMES, frame(&snapshot, id));
-        }
         for stack in snapshot.stacks.ids() {
-            check(&TOTALS, total(&snapshot, stack, Sum::default(), 0));
+            check(&TOTALS, &total(&snapshot, stack, Sum::default(), 0));
         }
         for device in snapshot.devices() {
             let replay = Replay::new(&snapshot, device);
-            let pools = Pools::all(&snapshot, &replay);
-            let conclusions = Conclusions::new(&snapshot, &replay);
-            let rows = Rows::new(&snapshot, &replay, &pools);
-            for (index, _) in replay.allocations().iter() {
-                check(&ALLOCATIONS, rows.allocation(index, &conclusions));
-            }
-            for row in 0..snapshot.events(device).len() {
-                let event = EventIdx::from_index(row);
-                check(&EVENTS, rows.event(event, replay.counters(Moment::after(event))));
-            }
-            for segment in snapshot.segments_of(device) {
-                check(&SEGMENTS, rows.segment(segment));
-            }
-            for span in spans(&snapshot, device) {
-                check(&ANNOTATIONS, rows.annotation(&span));
+            let rows = Device::new(&snapshot, &replay, File::default());
+            for table in Whole::ALL {
+                let mut take = |row: &[Value<'_>]| {
+                    check(table.columns(), row);
+                    Ok::<_, ()>(())
+                };
+                rows.each_row(table, &Everything(replay.end()), &mut take).unwrap();
             }
         }
+    }
+}
+
+/// What is live at the peak adds up to the peak, and the tables of a whole file are among all tables.
+#[test]
+fn tables_of_ranks_agree_with_the_counters() {
+    let snapshot = common::recording("llama_python");
+    let replay = Replay::new(&snapshot, snapshot.devices()[0]);
+    let rows = Device::new(&snapshot, &replay, File::default());
+    let mut live = 0;
+    let mut take = |row: &[Value<'_>]| {
+        let Value::Unsigned(requested) = row[6] else { panic!("bytes") };
+        live += requested;
+        Ok::<_, ()>(())
+    };
+    rows.each_row(Whole::AtPeak, &Everything(replay.end()), &mut take).unwrap();
+    assert_eq!(live as i64, replay.peak(Counter::Requested).bytes);
+    for table in Whole::ALL {
+        let listed = TABLES.iter().find(|listed| listed.name == table.name()).unwrap();
+        assert_eq!(listed.columns.len(), table.columns().len());
     }
 }
 

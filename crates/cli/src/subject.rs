@@ -8,12 +8,13 @@ use std::sync::Arc;
 use anyhow::bail;
 use vramscope_analysis::pools::known_pool;
 use vramscope_analysis::query::{Handle, MomentSpec, QueryError, Selection, Thing, devices};
+use vramscope_analysis::tables::Keep;
 use vramscope_analysis::{
     AllocIdx, Allocation, Counter, Finding, Moment, Peak, Range, RankDigest, Replay, Span, State, Status,
     Weight, lifetime_weights,
 };
 use vramscope_files::{Opened, find, open};
-use vramscope_snapshot::{Event, EventIdx, FrameId, Pool, Snapshot, StackId};
+use vramscope_snapshot::{Event, EventIdx, FrameId, Pool, Segment, Snapshot, StackId};
 
 use crate::args::{CacheArgs, FilterArgs, OutputArgs, Source, WeighArgs};
 use crate::output::json_of_each;
@@ -354,5 +355,25 @@ impl Subject {
     /// Whether an allocation passes the filters.
     pub(crate) fn keeps(&self, index: AllocIdx, allocation: &Allocation) -> bool {
         self.selection.keeps(self.snapshot(), index, allocation)
+    }
+}
+
+/// What leaves as a table passes the filters.
+impl Keep for Subject {
+    fn range(&self) -> (Moment, Moment) {
+        self.selection.range()
+    }
+
+    fn allocation(&self, index: AllocIdx, allocation: &Allocation) -> bool {
+        self.keeps(index, allocation)
+    }
+
+    fn event(&self, row: EventIdx, event: &Event) -> bool {
+        self.keeps_event(row, event)
+    }
+
+    fn segment(&self, segment: &Segment) -> bool {
+        let (pool, stream) = (self.snapshot().pool(segment.pool), self.snapshot().stream(segment.stream));
+        self.keeps_segment(pool, stream, segment.total_size)
     }
 }

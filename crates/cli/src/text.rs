@@ -66,12 +66,7 @@ pub(crate) fn frame(snapshot: &Snapshot, frame: Frame) -> String {
 
 /// What is to be said about how a file was read.
 pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<String> {
-    let mut warnings: Vec<_> = snapshot.warnings.iter().map(|warning| printable(warning)).collect();
-    if let Some(damage) = &snapshot.damage {
-        let reason = &damage.reason;
-        warnings.push(format!("damaged or cut at byte {}: {reason}; what is intact is shown", damage.offset));
-    }
-    warnings
+    snapshot.problems().iter().map(|problem| printable(problem)).collect()
 }
 
 /// Says something on standard error. Names and reasons may come from a file, so what a terminal would act

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use vramscope_naming::Name;
 use vramscope_snapshot::{PROBE_BYTES, looks_like_snapshot};
@@ -47,6 +48,18 @@ impl Input {
                 std::iter::once(self.path.clone()).chain(beside).collect()
             }
         }
+    }
+
+    /// Bytes of the files that opening it reads, and when the newest of them changed, in nanoseconds since 1970: whether
+    /// it is still the same.
+    pub fn stamp(&self) -> (u64, u64) {
+        let (mut bytes, mut newest) = (0_u64, 0);
+        for metadata in self.files().iter().filter_map(|path| path.metadata().ok()) {
+            let changed = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            bytes = bytes.saturating_add(metadata.len());
+            newest = newest.max(changed.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+        }
+        (bytes, newest)
     }
 
     /// Bytes that will be read, as far as that is known.

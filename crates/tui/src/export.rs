@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::tables::{
-    ALLOCATIONS, DIFF, EVENTS, FINDINGS, HELD, POOLS, Record, Rows, TREE, TRIALS,
+    ALLOCATIONS, DIFF, EVENTS, FINDINGS, HELD, POOLS, Record, Rows, TREE, TRIALS, event,
 };
 use vramscope_analysis::{Counter, Counters, Line, Moment};
 use vramscope_format::table::{Column, Value as Cell};
@@ -50,11 +50,10 @@ pub(crate) fn json(app: &App) -> Value {
         View::Events => {
             let row = pane.events.selected_row();
             let around = row.saturating_sub(50)..(row + 50).min(subject.events().len());
-            let pools = Pools::default();
-            let makes = Rows::new(snapshot, subject.replay(), &pools);
+            let replay = subject.replay();
             let event = |row: usize| {
-                let event = EventIdx::from_index(row);
-                makes.event(event, subject.replay().counters(Moment::after(event)))
+                let row = EventIdx::from_index(row);
+                event(snapshot, replay, row, replay.counters(Moment::after(row)))
             };
             rows(&EVENTS, around.map(event))
         }

@@ -3,9 +3,13 @@
 //! A table is defined once, as a list of [`Column`]s; [`Rows`] makes the rows that follow from a replay. The JSON
 //! Schema of all tables and the columns in `docs/tables.md` are made from here, by the tests of this crate.
 
+mod each;
+mod ranks;
 mod rows;
 
-pub use rows::{Rows, frame, total};
+pub use each::{Device, Everything, Keep, Take, Whole};
+pub use ranks::{AT_PEAK, File, PROBLEMS, RANKS, STEPS, at_peak, finding, rank, step};
+pub use rows::{Rows, annotation, event, frame, segment, total};
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
@@ -93,7 +97,7 @@ pub const ALLOCATIONS: [Column; 23] = [
         "module",
         "The module of the model that made it, or that a backward pass made it for; empty if not known.",
     ),
-    number("step", "The step that it was made in.").or_null("it was made outside of steps"),
+    number("in_step", "The step that it was made in.").or_null("it was made outside of steps"),
     DEVICE,
 ];
 
@@ -261,13 +265,21 @@ pub const TRIALS: [Column; 8] = [
 ];
 
 /// All tables.
-pub const TABLES: [Table; 16] = [
+pub const TABLES: [Table; 20] = [
     Table { name: "allocations", about: "The life of every block", columns: &ALLOCATIONS },
     Table { name: "events", about: "The trace, with the counters after each event", columns: &EVENTS },
     Table { name: "stacks", about: "Frames of each stack, innermost first", columns: &STACKS },
     Table { name: "frames", about: "Lines of the program", columns: &FRAMES },
     Table { name: "segments", about: "Memory held from the driver at the end", columns: &SEGMENTS },
     Table { name: "annotations", about: "record_function spans", columns: &ANNOTATIONS },
+    Table { name: "ranks", about: "Totals of each rank", columns: &RANKS },
+    Table {
+        name: "at_peak",
+        about: "What was live when requested bytes were highest, by line, category, phase and module",
+        columns: &AT_PEAK,
+    },
+    Table { name: "steps", about: "Steps of each rank", columns: &STEPS },
+    Table { name: "problems", about: "Files that could not be read, or only in part", columns: &PROBLEMS },
     Table { name: "totals", about: "Requested bytes by stack", columns: &TOTALS },
     Table { name: "held", about: "Segments at a moment", columns: &HELD },
     Table { name: "blocks", about: "Blocks at a moment", columns: &BLOCKS },

@@ -65,73 +65,82 @@ impl<'a> Rows<'a> {
         ]
     }
 
-    /// An event, with the counters after it.
-    pub fn event(&self, row: EventIdx, after: Counters) -> [Value<'a>; EVENTS.len()] {
-        let (snapshot, device) = (self.snapshot, self.replay.device());
-        let events = snapshot.events(device);
-        let event: Event = events.get(row.index());
-        let is_oom = event.action == Action::Oom;
-        let meta = snapshot.meta(event.meta);
-        let [pool_a, pool_b] = pool(snapshot.pool(event.pool));
-        [
-            row.0.into(),
-            events.time_us(row.index()).into(),
-            event.action.name().into(),
-            (!is_oom).then_some(event.addr).into(),
-            event.size.into(),
-            is_oom.then_some(event.addr).into(),
-            snapshot.stream(event.stream).into(),
-            pool_a,
-            pool_b,
-            event.stack.0.into(),
-            self.replay.allocation_of(row).map(|index| index.0).into(),
-            after.requested.into(),
-            after.allocated.into(),
-            after.active.into(),
-            snapshot.has_reserved(device).then_some(after.reserved).into(),
-            snapshot.text(meta.compile_context).into(),
-            snapshot.text(meta.user_metadata).into(),
-            device.0.into(),
-        ]
-    }
-
-    /// A segment at the end.
-    pub fn segment(&self, segment: &Segment) -> [Value<'a>; SEGMENTS.len()] {
-        let [pool_a, pool_b] = pool(self.snapshot.pool(segment.pool));
-        [
-            segment.addr.into(),
-            segment.total_size.into(),
-            segment.allocated_size.into(),
-            segment.active_size.into(),
-            segment.requested_size.into(),
-            self.snapshot.stream(segment.stream).into(),
-            pool_a,
-            pool_b,
-            segment.expandable.into(),
-            (segment.blocks.end - segment.blocks.start).into(),
-            segment.stack.0.into(),
-            self.replay.device().0.into(),
-        ]
-    }
-
-    /// A `record_function` span.
-    pub fn annotation(&self, span: &Span) -> [Value<'a>; ANNOTATIONS.len()] {
-        [
-            self.snapshot.text(span.name).into(),
-            (span.nth + 1).into(),
-            span.depth.into(),
-            span.start_us.into(),
-            span.end_us.into(),
-            span.from.0.into(),
-            span.to.event().map(|event| event.0).into(),
-            self.replay.extremes(span.from, span.to).1.requested.into(),
-            self.replay.device().0.into(),
-        ]
-    }
-
     fn time(&self, moment: Moment) -> Option<i64> {
         self.snapshot.trace(self.replay.device())?.time_us(moment.event()?.index())
     }
+}
+
+/// An event, with the counters after it.
+pub fn event<'a>(
+    snapshot: &'a Snapshot,
+    replay: &Replay,
+    row: EventIdx,
+    after: Counters,
+) -> [Value<'a>; EVENTS.len()] {
+    let device = replay.device();
+    let events = snapshot.events(device);
+    let event: Event = events.get(row.index());
+    let is_oom = event.action == Action::Oom;
+    let meta = snapshot.meta(event.meta);
+    let [pool_a, pool_b] = pool(snapshot.pool(event.pool));
+    [
+        row.0.into(),
+        events.time_us(row.index()).into(),
+        event.action.name().into(),
+        (!is_oom).then_some(event.addr).into(),
+        event.size.into(),
+        is_oom.then_some(event.addr).into(),
+        snapshot.stream(event.stream).into(),
+        pool_a,
+        pool_b,
+        event.stack.0.into(),
+        replay.allocation_of(row).map(|index| index.0).into(),
+        after.requested.into(),
+        after.allocated.into(),
+        after.active.into(),
+        snapshot.has_reserved(device).then_some(after.reserved).into(),
+        snapshot.text(meta.compile_context).into(),
+        snapshot.text(meta.user_metadata).into(),
+        device.0.into(),
+    ]
+}
+
+/// A segment at the end.
+pub fn segment<'a>(snapshot: &Snapshot, replay: &Replay, segment: &Segment) -> [Value<'a>; SEGMENTS.len()] {
+    let [pool_a, pool_b] = pool(snapshot.pool(segment.pool));
+    [
+        segment.addr.into(),
+        segment.total_size.into(),
+        segment.allocated_size.into(),
+        segment.active_size.into(),
+        segment.requested_size.into(),
+        snapshot.stream(segment.stream).into(),
+        pool_a,
+        pool_b,
+        segment.expandable.into(),
+        (segment.blocks.end - segment.blocks.start).into(),
+        segment.stack.0.into(),
+        replay.device().0.into(),
+    ]
+}
+
+/// A `record_function` span.
+pub fn annotation<'a>(
+    snapshot: &'a Snapshot,
+    replay: &Replay,
+    span: &Span,
+) -> [Value<'a>; ANNOTATIONS.len()] {
+    [
+        snapshot.text(span.name).into(),
+        (span.nth + 1).into(),
+        span.depth.into(),
+        span.start_us.into(),
+        span.end_us.into(),
+        span.from.0.into(),
+        span.to.event().map(|event| event.0).into(),
+        replay.extremes(span.from, span.to).1.requested.into(),
+        replay.device().0.into(),
+    ]
 }
 
 /// A line of the program.

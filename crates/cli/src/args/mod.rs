@@ -80,7 +80,7 @@ pub(crate) enum Command {
     /// The call tree as a flame graph: tree --format svg
     #[command(hide = true)]
     Flame(Box<TreeArgs>),
-    Export(Box<ExportArgs>),
+    Export(Box<crate::export::ExportArgs>),
     View(crate::view::ViewArgs),
     Serve(crate::serve::ServeArgs),
     Run(crate::record::RunArgs),
@@ -256,66 +256,6 @@ pub(crate) struct SegmentsArgs {
     /// Show at most N segments, those with most free first (default: 16 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
-}
-
-/// Tables for other tools: CSV, JSON lines, Arrow, Parquet; or a trace for Perfetto
-///
-/// The tables and their columns are described in docs/tables.md.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  vramscope export snapshot.pickle --table allocations --format parquet -o allocations.parquet
-  duckdb -c \"select max(requested) from 'events.parquet'\"
-  vramscope export snapshot.pickle --table frames --format csv | head
-  vramscope export snapshot.pickle --format perfetto -o trace.json    # open in ui.perfetto.dev")]
-pub(crate) struct ExportArgs {
-    /// Snapshot file, or - for standard input
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
-    /// Which table
-    #[arg(long, value_enum, default_value_t = Table::Allocations)]
-    pub(crate) table: Table,
-    /// The format
-    #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
-    pub(crate) format: ExportFormat,
-    /// CSV for a spreadsheet: text that would be a formula gets an apostrophe
-    #[arg(long)]
-    pub(crate) escape_formulas: bool,
-    #[command(flatten)]
-    pub(crate) file: FileArgs,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-    #[command(flatten)]
-    pub(crate) cache: CacheArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Table {
-    /// The life of every block
-    Allocations,
-    /// The trace, with the counters after each event
-    Events,
-    /// Frames of each stack, innermost first
-    Stacks,
-    /// Lines of the program
-    Frames,
-    /// Memory held from the driver at the end
-    Segments,
-    /// record_function spans
-    Annotations,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExportFormat {
-    /// Comma-separated values with a header
-    Csv,
-    /// One JSON object per line
-    Jsonl,
-    /// Arrow IPC file
-    Arrow,
-    /// Parquet
-    Parquet,
-    /// Chrome trace JSON: counters, phases, out-of-memory marks, and allocations that pass the filters
-    Perfetto,
 }
 
 /// Is this recording any good, and how to record a better one

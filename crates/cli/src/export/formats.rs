@@ -1,154 +1,134 @@
 //! Rows as CSV, JSON lines, Arrow IPC or Parquet.
 
-use std::collections::HashMap;
 use std::io::Write;
-use std::sync::Arc;
 
 use anyhow::bail;
-use arrow_array::builder::{
-    BooleanBuilder, Int32Builder, Int64Builder, StringBuilder, UInt32Builder, UInt64Builder,
-};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_ipc::writer::FileWriter;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
-use vramscope_analysis::tables::Record;
+use vramscope_analysis::tables::{Device, File, Keep, Record, Take, Whole};
+use vramscope_dataset::{Batches, KEYS, keyed, schema};
 use vramscope_format::Formulas;
-use vramscope_format::table::{Column, Kind, Value, csv_heading, csv_row};
+use vramscope_format::table::{Column, csv_heading, csv_row};
 
-use super::tables::{columns, each_row};
-use crate::args::{ExportFormat, Table};
+use super::args::{ExportArgs, ExportFormat};
 use crate::subject::Subject;
-
-/// Rows of a batch: enough to be quick, few enough to stream.
-const ROWS: usize = 1 << 14;
 
 pub(super) fn write(
     subjects: &[Subject],
-    table: Table,
-    format: ExportFormat,
+    args: &ExportArgs,
     formulas: Formulas,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let columns = columns(table);
-    match format {
+    let table = Whole::from(args.table);
+    let chosen = chosen(table, &args.columns)?;
+    let columns = picked(table.columns(), &chosen);
+    match args.format {
         ExportFormat::Csv => {
-            write!(out, "{}", csv_heading(columns))?;
-            each_row(subjects, table, &mut |row| Ok(write!(out, "{}", csv_row(row, formulas))?))
+            write!(out, "{}", csv_heading(&columns))?;
+            each_row(subjects, table, &mut |row| {
+                Ok(write!(out, "{}", csv_row(&picked(row, &chosen), formulas))?)
+            })
         }
         ExportFormat::Jsonl => each_row(subjects, table, &mut |row| {
-            vramscope_files::json(&mut *out, &Record(columns, row))?;
+            vramscope_files::json(&mut *out, &Record(&columns, &picked(row, &chosen)))?;
             Ok(writeln!(out)?)
         }),
-        ExportFormat::Arrow => {
-            let schema = schema(columns);
-            let mut writer = FileWriter::try_new(out, &schema)?;
-            in_batches(subjects, table, &schema, &mut |batch| Ok(writer.write(&batch)?))?;
-            Ok(writer.finish()?)
-        }
-        ExportFormat::Parquet => {
-            let schema = schema(columns);
-            let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-            // The writer wants to be able to change threads, which standard output cannot. What is packed
-            // is small.
-            let mut writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties))?;
-            in_batches(subjects, table, &schema, &mut |batch| Ok(writer.write(&batch)?))?;
-            Ok(out.write_all(&writer.into_inner()?)?)
+        ExportFormat::Arrow | ExportFormat::Parquet => {
+            let is_packed = args.format == ExportFormat::Parquet;
+            // The device is a key, and stands in front of the columns.
+            let is_chosen = |column: &Column| {
+                columns.iter().any(|chosen| chosen.name == column.name)
+                    && (args.keys.is_none() || column.name != "device")
+            };
+            let keys = args.keys.iter().flat_map(|_| KEYS);
+            let all: Vec<Column> =
+                keys.chain(table.columns().iter().filter(|c| is_chosen(c)).copied()).collect();
+            binary(is_packed, &schema(&all), out, |write| {
+                let subjects = if args.keys.is_some() { subjects } else { with_rows(subjects, table) };
+                in_batches(subjects, table, &is_chosen, &mut |device, batch| match &args.keys {
+                    Some(key) => write(&keyed(key, device, &batch)?),
+                    None => write(&batch),
+                })
+            })
         }
         ExportFormat::Perfetto => bail!("not a table"),
     }
 }
 
-/// The columns for Arrow; units and what they say are metadata.
-fn schema(columns: &[Column]) -> SchemaRef {
-    let field = |column: &Column| {
-        let kind = match column.kind {
-            Kind::Flag => DataType::Boolean,
-            Kind::I32 => DataType::Int32,
-            Kind::U32 => DataType::UInt32,
-            Kind::I64 => DataType::Int64,
-            Kind::U64 => DataType::UInt64,
-            Kind::Text => DataType::Utf8,
-        };
-        let about = [("unit", column.unit), ("description", column.about)];
-        let about = about.into_iter().filter(|(_, text)| !text.is_empty());
-        let about: HashMap<_, _> = about.map(|(key, text)| (key.to_owned(), text.to_owned())).collect();
-        Field::new(column.name, kind, column.null.is_some()).with_metadata(about)
-    };
-    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+/// Takes in a batch.
+pub(crate) type WriteBatch<'a> = &'a mut dyn FnMut(&RecordBatch) -> anyhow::Result<()>;
+
+/// Writes batches as an Arrow file, or packed as Parquet.
+pub(crate) fn binary(
+    is_packed: bool,
+    schema: &SchemaRef,
+    out: &mut dyn Write,
+    batches: impl FnOnce(WriteBatch<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if !is_packed {
+        let mut writer = FileWriter::try_new(out, schema)?;
+        batches(&mut |batch| Ok(writer.write(batch)?))?;
+        return Ok(writer.finish()?);
+    }
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    // The writer wants to be able to change threads, which standard output cannot. What is packed is small.
+    let mut writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties))?;
+    batches(&mut |batch| Ok(writer.write(batch)?))?;
+    Ok(out.write_all(&writer.into_inner()?)?)
 }
 
-/// Hands out the rows in batches, at least one.
+/// Which columns were asked for.
+fn chosen(table: Whole, names: &[String]) -> anyhow::Result<Vec<bool>> {
+    let all: Vec<_> = table.columns().iter().map(|column| column.name).collect();
+    if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
+        bail!("{} has no column '{unknown}'; there are {}", table.name(), all.join(", "));
+    }
+    Ok(all.iter().map(|name| names.is_empty() || names.iter().any(|chosen| chosen == name)).collect())
+}
+
+/// The values or columns that were asked for.
+fn picked<T: Clone>(row: &[T], chosen: &[bool]) -> Vec<T> {
+    row.iter().zip(chosen).filter(|(_, chosen)| **chosen).map(|(value, _)| value.clone()).collect()
+}
+
+/// The devices that have a table: stacks, frames and problems are those of the file.
+fn with_rows(subjects: &[Subject], table: Whole) -> &[Subject] {
+    match table {
+        Whole::Stacks | Whole::Frames | Whole::Problems => subjects.get(..1).unwrap_or_default(),
+        _ => subjects,
+    }
+}
+
+/// Hands out every row of a table.
+fn each_row(subjects: &[Subject], table: Whole, take: Take<'_, anyhow::Error>) -> anyhow::Result<()> {
+    with_rows(subjects, table).iter().try_for_each(|subject| rows_of(subject, table, take))
+}
+
+fn rows_of(subject: &Subject, table: Whole, take: Take<'_, anyhow::Error>) -> anyhow::Result<()> {
+    let path = subject.opened.path.to_string_lossy();
+    let file = File { path: &path, role: subject.opened.name.role.as_deref().unwrap_or_default() };
+    Device::new(subject.snapshot(), subject.replay(), file).each_row(table, subject as &dyn Keep, take)
+}
+
+/// Hands out the rows of each device in batches, at least one.
 fn in_batches(
     subjects: &[Subject],
-    table: Table,
-    schema: &SchemaRef,
-    write: &mut dyn FnMut(RecordBatch) -> anyhow::Result<()>,
+    table: Whole,
+    is_chosen: &dyn Fn(&Column) -> bool,
+    write: &mut dyn FnMut(i32, RecordBatch) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut cells: Vec<_> = columns(table).iter().map(|column| Cells::new(column.kind)).collect();
-    let mut rows = 0;
-    let mut flush = |cells: &mut Vec<Cells>| -> anyhow::Result<()> {
-        let arrays = cells.iter_mut().map(Cells::finish).collect();
-        write(RecordBatch::try_new(schema.clone(), arrays)?)
-    };
-    each_row(subjects, table, &mut |row| {
-        for (cells, value) in cells.iter_mut().zip(row) {
-            cells.push(value);
-        }
-        rows += 1;
-        if rows % ROWS == 0 { flush(&mut cells) } else { Ok(()) }
-    })?;
-    if rows == 0 || rows % ROWS > 0 { flush(&mut cells) } else { Ok(()) }
-}
-
-/// A column that is being filled.
-enum Cells {
-    Flag(BooleanBuilder),
-    I32(Int32Builder),
-    U32(UInt32Builder),
-    I64(Int64Builder),
-    U64(UInt64Builder),
-    Text(StringBuilder),
-}
-
-impl Cells {
-    fn new(kind: Kind) -> Self {
-        match kind {
-            Kind::Flag => Self::Flag(BooleanBuilder::new()),
-            Kind::I32 => Self::I32(Int32Builder::new()),
-            Kind::U32 => Self::U32(UInt32Builder::new()),
-            Kind::I64 => Self::I64(Int64Builder::new()),
-            Kind::U64 => Self::U64(UInt64Builder::new()),
-            Kind::Text => Self::Text(StringBuilder::new()),
-        }
+    for subject in subjects {
+        let mut batches = Batches::of(table.columns(), is_chosen);
+        let device = subject.replay().device().0;
+        rows_of(subject, table, &mut |row| match batches.push(row)? {
+            Some(batch) => write(device, batch),
+            None => Ok(()),
+        })?;
+        write(device, batches.flush()?)?;
     }
-
-    /// What is not of the column's kind is null; [`Value::fits`] says which are, and tests see to it.
-    fn push(&mut self, value: &Value<'_>) {
-        let flag = || if let Value::Flag(flag) = value { Some(*flag) } else { None };
-        let text = || if let Value::Text(text) = value { Some(text) } else { None };
-        let signed = || if let Value::Signed(number) = value { Some(*number) } else { None };
-        let unsigned = || if let Value::Unsigned(number) = value { Some(*number) } else { None };
-        match self {
-            Self::Flag(cells) => cells.append_option(flag()),
-            Self::I32(cells) => cells.append_option(signed().and_then(|number| number.try_into().ok())),
-            Self::U32(cells) => cells.append_option(unsigned().and_then(|number| number.try_into().ok())),
-            Self::I64(cells) => cells.append_option(signed()),
-            Self::U64(cells) => cells.append_option(unsigned()),
-            Self::Text(cells) => cells.append_option(text()),
-        }
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Self::Flag(cells) => Arc::new(cells.finish()),
-            Self::I32(cells) => Arc::new(cells.finish()),
-            Self::U32(cells) => Arc::new(cells.finish()),
-            Self::I64(cells) => Arc::new(cells.finish()),
-            Self::U64(cells) => Arc::new(cells.finish()),
-            Self::Text(cells) => Arc::new(cells.finish()),
-        }
-    }
+    Ok(())
 }

@@ -75,6 +75,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// What is odd or missing, in sentences.
+    pub fn problems(&self) -> Vec<String> {
+        let damage = self.damage.iter().map(|Damage { offset, reason }| {
+            format!("damaged or cut at byte {offset}: {reason}; what is intact is shown")
+        });
+        self.warnings.iter().cloned().chain(damage).collect()
+    }
+
     /// Text of a string id.
     pub fn text(&self, id: StrId) -> &str {
         self.strings.get(id)

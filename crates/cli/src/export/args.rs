@@ -1,0 +1,122 @@
+//! What `export` can be asked.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use vramscope_analysis::tables::Whole;
+use vramscope_dataset::Key;
+
+use crate::args::{CacheArgs, FileArgs, FilterArgs};
+
+/// Tables for other tools: CSV, JSON lines, Arrow, Parquet; a dataset of many files; or a trace for Perfetto
+///
+/// The tables and their columns are described in docs/tables.md, datasets in docs/sql.md.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope export snapshot.pickle --table allocations --format parquet -o allocations.parquet
+  duckdb -c \"select max(requested) from 'events.parquet'\"
+  vramscope export snapshot.pickle --table frames --format csv | head
+  vramscope export runs/ --dataset tables/                            # all tables of all ranks, for Spark, DuckDB, polars
+  vramscope export snapshot.pickle --format perfetto -o trace.json    # open in ui.perfetto.dev")]
+pub(crate) struct ExportArgs {
+    /// Snapshot file, or - for standard input; with --dataset, files and folders
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Write all tables of all files into this folder as Parquet, partitioned by run, step, rank and device; what is
+    /// complete there is skipped
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["table", "format", "columns", "keys", "escape_formulas", "output_file", "force"],
+        conflicts_with_all = ["device", "stream", "pool", "since", "until", "min_size", "max_size", "stack"],
+        conflicts_with_all = ["address", "category", "phase", "ignore_frames"]
+    )]
+    pub(crate) dataset: Option<PathBuf>,
+    /// Which table
+    #[arg(long, value_enum, default_value_t = Table::Allocations)]
+    pub(crate) table: Table,
+    /// The format
+    #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
+    pub(crate) format: ExportFormat,
+    /// Only these columns, separated by commas (default: all)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) columns: Vec<String>,
+    /// Columns run, step, rank and device in front, with these values: RUN,STEP,RANK; Arrow and Parquet only
+    #[arg(long, value_name = "KEYS", value_parser = keys, hide = true)]
+    pub(crate) keys: Option<Key>,
+    /// CSV for a spreadsheet: text that would be a formula gets an apostrophe
+    #[arg(long)]
+    pub(crate) escape_formulas: bool,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+}
+
+fn keys(text: &str) -> Result<Key, String> {
+    let wrong = || format!("'{text}' is not RUN,STEP,RANK (try today,100,3)");
+    let [run, step, rank] = text.splitn(3, ',').collect::<Vec<_>>().try_into().map_err(|_| wrong())?;
+    let number = |text: &str| text.parse().map_err(|_| wrong());
+    Ok(Key { run: run.to_owned(), step: number(step)?, rank: number(rank)? })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Table {
+    /// The life of every block
+    Allocations,
+    /// The trace, with the counters after each event
+    Events,
+    /// Frames of each stack, innermost first
+    Stacks,
+    /// Lines of the program
+    Frames,
+    /// Memory held from the driver at the end
+    Segments,
+    /// record_function spans
+    Annotations,
+    /// What looks wrong
+    Findings,
+    /// Totals of each device
+    Ranks,
+    /// What was live at the peak, by line, category, phase and module
+    AtPeak,
+    /// Steps
+    Steps,
+    /// What could not be read
+    Problems,
+}
+
+impl From<Table> for Whole {
+    fn from(table: Table) -> Self {
+        match table {
+            Table::Allocations => Self::Allocations,
+            Table::Events => Self::Events,
+            Table::Stacks => Self::Stacks,
+            Table::Frames => Self::Frames,
+            Table::Segments => Self::Segments,
+            Table::Annotations => Self::Annotations,
+            Table::Findings => Self::Findings,
+            Table::Ranks => Self::Ranks,
+            Table::AtPeak => Self::AtPeak,
+            Table::Steps => Self::Steps,
+            Table::Problems => Self::Problems,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Comma-separated values with a header
+    Csv,
+    /// One JSON object per line
+    Jsonl,
+    /// Arrow IPC file
+    Arrow,
+    /// Parquet
+    Parquet,
+    /// Chrome trace JSON: counters, phases, out-of-memory marks, and allocations that pass the filters
+    Perfetto,
+}

@@ -1,0 +1,273 @@
+//! The tables of snapshots or of datasets, read a file at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File as DiskFile;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::RecordBatch;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use rayon::prelude::*;
+use vramscope_analysis::tables::{Device, Everything, File, Whole};
+use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open};
+use vramscope_format::table::{Column, Value};
+
+use crate::Error;
+use crate::batches::Batches;
+use crate::key::{Key, keys};
+use crate::manifest::{MANIFEST, read};
+
+/// Bytes of files that stay open from one table to the next.
+const KEPT_OPEN: u64 = 512 << 20;
+
+/// A file that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Which one.
+    pub path: PathBuf,
+    /// Why; begins with the path.
+    pub problem: String,
+}
+
+impl Problem {
+    pub(crate) fn new(input: &Input, problem: String) -> Self {
+        Self { path: input.path.clone(), problem }
+    }
+}
+
+/// The columns of a table without its device, which is a key.
+pub fn columns(table: Whole) -> Vec<Column> {
+    table.columns().iter().filter(|column| column.name != "device").copied().collect()
+}
+
+/// Which files a question is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Only this run.
+    pub run: Option<String>,
+    /// Only this step.
+    pub step: Option<i64>,
+    /// Only this rank.
+    pub rank: Option<i64>,
+    /// Only this device.
+    pub device: Option<i64>,
+}
+
+impl Wanted {
+    fn has(&self, key: &Key) -> bool {
+        self.run.as_ref().is_none_or(|run| *run == key.run)
+            && self.step.is_none_or(|step| step == key.step)
+            && self.rank.is_none_or(|rank| rank == key.rank)
+    }
+
+    fn has_device(&self, device: i32) -> bool {
+        self.device.is_none_or(|wanted| wanted == i64::from(device))
+    }
+}
+
+/// Rows of one device of one file: the wanted columns, in the order of the table.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Which file.
+    pub key: Arc<Key>,
+    /// Which device.
+    pub device: i32,
+    /// The rows.
+    pub batch: RecordBatch,
+}
+
+/// A file that a source has.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Which run, step and rank it is.
+    pub key: Arc<Key>,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Snapshot(Input),
+    Dataset { root: Arc<Path>, devices: Vec<i32> },
+}
+
+/// Snapshots, folders of snapshots and datasets as one set of tables.
+pub struct Source {
+    files: Vec<Found>,
+    cache: Option<Cache>,
+    kept: Mutex<Kept>,
+    problems: Mutex<BTreeMap<PathBuf, Problem>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    files: HashMap<PathBuf, Arc<Opened>>,
+    bytes: u64,
+}
+
+impl Source {
+    /// What paths stand for; and what could not be found.
+    pub fn new(paths: &[PathBuf], cache: Option<Cache>) -> Result<(Self, Vec<OpenError>), Error> {
+        let mut files = Vec::new();
+        let mut snapshots = Vec::new();
+        for path in paths {
+            if !path.join(MANIFEST).is_file() {
+                snapshots.push(path.clone());
+                continue;
+            }
+            let root: Arc<Path> = path.as_path().into();
+            files.extend(read(path)?.unwrap_or_default().into_iter().map(|entry| Found {
+                path: entry.source.into(),
+                key: entry.key.into(),
+                place: Place::Dataset { root: Arc::clone(&root), devices: entry.devices },
+            }));
+        }
+        let (inputs, errors) = find(&snapshots);
+        let given = files.iter().map(|file| (file.path.to_string_lossy().into_owned(), (*file.key).clone()));
+        let keys = keys(&inputs, &given.collect());
+        files.extend(inputs.into_iter().zip(keys).map(|(input, key)| Found {
+            path: input.path.clone(),
+            key: key.into(),
+            place: Place::Snapshot(input),
+        }));
+        files.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok((Self { files, cache, kept: Mutex::default(), problems: Mutex::default() }, errors))
+    }
+
+    /// All files, by key.
+    pub fn files(&self) -> &[Found] {
+        &self.files
+    }
+
+    /// Those that a question is about.
+    pub fn wanted(&self, wanted: &Wanted) -> Vec<Found> {
+        self.files.iter().filter(|file| wanted.has(&file.key)).cloned().collect()
+    }
+
+    /// What could not be read so far.
+    pub fn problems(&self) -> Vec<Problem> {
+        lock(&self.problems).values().cloned().collect()
+    }
+
+    /// Rows of some files, each read by a thread of its own. A file that cannot be read is a problem, and the others are
+    /// there.
+    pub fn read(
+        &self,
+        files: &[Found],
+        table: Whole,
+        wanted: &Wanted,
+        is_wanted: &(dyn Fn(&str) -> bool + Sync),
+        progress: &dyn Progress,
+    ) -> Result<Vec<Chunk>, Error> {
+        let each = |file: &Found| self.chunks(file, table, wanted, is_wanted, progress);
+        let chunks: Result<Vec<Vec<Chunk>>, Error> = files.par_iter().map(each).collect();
+        Ok(chunks?.into_iter().flatten().collect())
+    }
+
+    fn chunks(
+        &self,
+        file: &Found,
+        table: Whole,
+        wanted: &Wanted,
+        is_wanted: &(dyn Fn(&str) -> bool + Sync),
+        progress: &dyn Progress,
+    ) -> Result<Vec<Chunk>, Error> {
+        let mut chunks = Vec::new();
+        let mut take = |device: i32, batch: RecordBatch| {
+            if batch.num_rows() > 0 {
+                chunks.push(Chunk { key: Arc::clone(&file.key), device, batch });
+            }
+        };
+        match &file.place {
+            Place::Dataset { root, devices } => {
+                for &device in devices.iter().filter(|device| wanted.has_device(**device)) {
+                    let folder = root.join(table.name()).join(file.key.folder(device));
+                    let path = folder.join("data.parquet");
+                    // A file that could not be read has problems and no other table.
+                    if device == -1 && !path.exists() {
+                        continue;
+                    }
+                    stored(&path, table, is_wanted, &mut |batch| take(device, batch))?;
+                }
+            }
+            Place::Snapshot(input) => match self.open(input, progress) {
+                Ok(opened) => {
+                    let path = opened.path.to_string_lossy();
+                    let about = File { path: &path, role: opened.name.role.as_deref().unwrap_or_default() };
+                    let replays = opened.replays.iter();
+                    for replay in replays.filter(|replay| wanted.has_device(replay.device().0)) {
+                        let device = Device::new(&opened.snapshot, replay, about);
+                        let mut batches = Batches::new(table, is_wanted);
+                        let mut push = |row: &[Value<'_>]| -> Result<(), Error> {
+                            batches.push(row)?.into_iter().for_each(|batch| take(replay.device().0, batch));
+                            Ok(())
+                        };
+                        device.each_row(table, &Everything(replay.end()), &mut push)?;
+                        take(replay.device().0, batches.flush()?);
+                    }
+                }
+                // In a folder there may be other things than snapshots.
+                Err(error) if !input.named && error.is_another_kind() => {}
+                Err(error) => {
+                    let problem = Problem::new(input, error.to_string());
+                    if table == Whole::Problems && wanted.has_device(-1) {
+                        let mut batches = Batches::new(table, is_wanted);
+                        let path = input.path.to_string_lossy();
+                        batches.push(&[(&*path).into(), "error".into(), problem.problem.as_str().into()])?;
+                        take(-1, batches.flush()?);
+                    }
+                    lock(&self.problems).insert(input.path.clone(), problem);
+                }
+            },
+        }
+        Ok(chunks)
+    }
+
+    /// Opens a file, or takes it from those that stayed open.
+    fn open(&self, input: &Input, progress: &dyn Progress) -> Result<Arc<Opened>, OpenError> {
+        if let Some(opened) = lock(&self.kept).files.get(&input.path) {
+            return Ok(Arc::clone(opened));
+        }
+        let opened = Arc::new(open(input, self.cache.as_ref(), progress)?);
+        let mut kept = lock(&self.kept);
+        // Standard input cannot be read again.
+        if input.is_stdin() || kept.bytes.saturating_add(opened.bytes) <= KEPT_OPEN {
+            kept.bytes = kept.bytes.saturating_add(opened.bytes);
+            kept.files.insert(input.path.clone(), Arc::clone(&opened));
+        }
+        Ok(opened)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Rows of a Parquet file.
+fn stored(
+    path: &Path,
+    table: Whole,
+    is_wanted: &dyn Fn(&str) -> bool,
+    take: &mut dyn FnMut(RecordBatch),
+) -> Result<(), Error> {
+    let io = |error| Error::Io { path: path.to_owned(), error };
+    let damaged =
+        |error: &dyn std::fmt::Display| Error::Damaged { path: path.to_owned(), problem: error.to_string() };
+    let file = DiskFile::open(path).map_err(io)?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
+    let names = || builder.schema().fields().iter().map(|field| field.name().as_str());
+    if !names().eq(columns(table).iter().map(|column| column.name)) {
+        return Err(damaged(&format_args!("has other columns than the table {}", table.name())));
+    }
+    let roots = names().enumerate().filter(|(_, name)| is_wanted(name)).map(|(at, _)| at);
+    let roots: Vec<usize> = roots.collect();
+    let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+    let reader =
+        builder.with_projection(mask).with_batch_size(1 << 14).build().map_err(|error| damaged(&error))?;
+    for batch in reader {
+        take(batch.map_err(|error| damaged(&error))?);
+    }
+    Ok(())
+}
