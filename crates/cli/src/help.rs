@@ -34,7 +34,7 @@ pub(crate) const GROUPS: &[(&str, &[&str])] = &[
             "capabilities",
         ],
     ),
-    ("Compare", &["diff", "ranks"]),
+    ("Compare", &["diff", "ranks", "sql"]),
     ("Simulate", &["whatif", "tune", "minimum"]),
     ("Share", &["report", "serve", "export"]),
     ("Agents", &["guide", "mcp", "skill"]),

@@ -42,6 +42,7 @@ mod shapes;
 mod show;
 mod site;
 mod skill;
+mod sql;
 mod stack;
 mod steps;
 mod style;
@@ -161,6 +162,7 @@ fn run(args: &Args, budget: Option<u64>, mut out: &mut dyn Write) -> anyhow::Res
         Command::Modules(modules) => modules::run(modules, out),
         Command::Shapes(shapes) => shapes::run(shapes, out),
         Command::Export(export) => export::run(export, out),
+        Command::Sql(args) => sql::run(args, out),
         Command::View(view) => view::run(view, out),
         Command::Report(report) => report::run(report, out),
         Command::Serve(serve) => serve::run(serve, out),

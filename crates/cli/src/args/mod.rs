@@ -81,6 +81,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Flame(Box<TreeArgs>),
     Export(Box<crate::export::ExportArgs>),
+    Sql(Box<crate::sql::SqlArgs>),
     View(crate::view::ViewArgs),
     Serve(crate::serve::ServeArgs),
     Run(crate::record::RunArgs),

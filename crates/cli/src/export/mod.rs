@@ -7,6 +7,8 @@ mod perfetto;
 
 pub(crate) use args::ExportArgs;
 use args::ExportFormat;
+#[cfg(feature = "sql")]
+pub(crate) use formats::binary;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;

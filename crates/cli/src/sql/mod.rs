@@ -1,0 +1,102 @@
+//! `vramscope sql`: queries over snapshots, folders of ranks and datasets.
+
+#[cfg(feature = "sql")]
+mod answer;
+mod args;
+#[cfg(feature = "sql")]
+mod grid;
+#[cfg(feature = "sql")]
+mod prompt;
+
+pub(crate) use args::SqlArgs;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use serde_json::json;
+use vramscope_dataset::{Source, VIEWS, view};
+
+use crate::text;
+
+pub(crate) fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    if args.list {
+        return list(args, out);
+    }
+    if let Some(name) = &args.print {
+        let view =
+            view(name).with_context(|| format!("no view '{name}'; vramscope sql --list shows them"))?;
+        write!(out, "{}", view.sql)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (paths, query) = split(&args.words)?;
+    let (source, errors) = Source::new(&paths, args.output.cache.cache())?;
+    if source.files().is_empty() {
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        bail!("{}", errors.join("\nvramscope: "));
+    }
+    for error in &errors {
+        text::complain(&error.to_string());
+    }
+    if args.files {
+        return files(&source, out);
+    }
+    #[cfg(feature = "sql")]
+    return answer::run(args, source, &paths, query, out);
+    #[cfg(not(feature = "sql"))]
+    {
+        let _ = query;
+        bail!(
+            "this build has no SQL engine. The wheel and the released programs have one: pip install vramscope. \
+             From source: cargo build --release --features sql"
+        )
+    }
+}
+
+/// The paths, and the query behind them: the last word, if it names a view or has several words and is no path.
+fn split(words: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Option<String>)> {
+    let (last, before) = words.split_last().context("name a snapshot, a folder of ranks or a dataset")?;
+    let word = last.to_string_lossy();
+    let is_query = !last.exists()
+        && last != Path::new("-")
+        && (word.contains(char::is_whitespace) || view(&word).is_some());
+    if !is_query {
+        return Ok((words.to_vec(), None));
+    }
+    anyhow::ensure!(!before.is_empty(), "name a snapshot, a folder of ranks or a dataset before the query");
+    let query = view(&word).map_or_else(|| word.into_owned(), |view| view.sql.to_owned());
+    Ok((before.to_vec(), Some(query)))
+}
+
+fn list(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    if args.output.json {
+        let views: Vec<_> = VIEWS
+            .iter()
+            .map(|view| json!({"name": view.name, "about": view.about(), "sql": view.sql}))
+            .collect();
+        vramscope_files::json(&mut *out, &json!({"schema": "vramscope/views/1", "views": views}))?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let widest = VIEWS.iter().map(|view| view.name.len()).max().unwrap_or(0);
+    for view in VIEWS {
+        writeln!(out, "{:<widest$}  {}", view.name, view.about())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The files that the paths stand for, for readers that divide them among machines.
+fn files(source: &Source, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let files: Vec<_> = source
+        .files()
+        .iter()
+        .map(|file| {
+            let key = &file.key;
+            json!({"path": file.path.to_string_lossy(), "run": key.run, "step": key.step, "rank": key.rank})
+        })
+        .collect();
+    vramscope_files::json(&mut *out, &json!({"schema": "vramscope/files/1", "files": files}))?;
+    writeln!(out)?;
+    Ok(ExitCode::SUCCESS)
+}
