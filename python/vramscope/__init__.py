@@ -4,7 +4,7 @@ Importing this package imports neither torch nor anything else that is slow: nam
 
 >>> import sys, vramscope
 >>> sorted(vramscope.__all__)
-['Recorder', 'Snapshot', 'current', 'dump', 'record', 'start', 'step', 'stop']
+['Recorder', 'Snapshot', 'current', 'dataset', 'dump', 'files', 'record', 'start', 'step', 'stop', 'views']
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .recorder import step as step
     from .recorder import stop as stop
     from .snapshot import Snapshot as Snapshot
+    from .tables import dataset as dataset
+    from .tables import files as files
+    from .tables import views as views
 
 __version__ = "0.1.0"
 
@@ -29,14 +32,17 @@ _HOME = {
     "Recorder": "recorder",
     "Snapshot": "snapshot",
     "current": "recorder",
+    "dataset": "tables",
     "dump": "recorder",
+    "files": "tables",
     "record": "recorder",
     "start": "recorder",
     "step": "recorder",
     "stop": "recorder",
+    "views": "tables",
 }
 
-__all__ = ["Recorder", "Snapshot", "current", "dump", "record", "start", "step", "stop"]
+__all__ = ["Recorder", "Snapshot", "current", "dataset", "dump", "files", "record", "start", "step", "stop", "views"]
 
 
 def __getattr__(name: str) -> Any:

@@ -36,6 +36,15 @@ impl Problem {
     }
 }
 
+/// What is said of a file that was read and has nothing of any device.
+pub(crate) fn nothing(opened: &Opened) -> Option<String> {
+    opened.replays.is_empty().then(|| {
+        let problems = opened.snapshot.problems();
+        let why = if problems.is_empty() { "nothing was allocated".to_owned() } else { problems.join("; ") };
+        format!("{}: {why}", opened.path.display())
+    })
+}
+
 /// The columns of a table without its device, which is a key.
 pub fn columns(table: Whole) -> Vec<Column> {
     table.columns().iter().filter(|column| column.name != "device").copied().collect()
@@ -176,7 +185,7 @@ impl Source {
     ) -> Result<Vec<Chunk>, Error> {
         let mut chunks = Vec::new();
         let mut take = |device: i32, batch: RecordBatch| {
-            if batch.num_rows() > 0 {
+            if batch.num_rows() > 0 && wanted.has_device(device) {
                 chunks.push(Chunk { key: Arc::clone(&file.key), device, batch });
             }
         };
@@ -194,6 +203,9 @@ impl Source {
             }
             Place::Snapshot(input) => match self.open(input, progress) {
                 Ok(opened) => {
+                    if let Some(problem) = nothing(&opened) {
+                        self.problem(input, table, "warning", problem, is_wanted, &mut take)?;
+                    }
                     let path = opened.path.to_string_lossy();
                     let about = File { path: &path, role: opened.name.role.as_deref().unwrap_or_default() };
                     let replays = opened.replays.iter();
@@ -211,18 +223,31 @@ impl Source {
                 // In a folder there may be other things than snapshots.
                 Err(error) if !input.named && error.is_another_kind() => {}
                 Err(error) => {
-                    let problem = Problem::new(input, error.to_string());
-                    if table == Whole::Problems && wanted.has_device(-1) {
-                        let mut batches = Batches::new(table, is_wanted);
-                        let path = input.path.to_string_lossy();
-                        batches.push(&[(&*path).into(), "error".into(), problem.problem.as_str().into()])?;
-                        take(-1, batches.flush()?);
-                    }
-                    lock(&self.problems).insert(input.path.clone(), problem);
+                    self.problem(input, table, "error", error.to_string(), is_wanted, &mut take)?;
                 }
             },
         }
         Ok(chunks)
+    }
+
+    /// Notes what is wrong with a file, and makes a row of it where that is asked for.
+    fn problem(
+        &self,
+        input: &Input,
+        table: Whole,
+        severity: &str,
+        problem: String,
+        is_wanted: &(dyn Fn(&str) -> bool + Sync),
+        take: &mut dyn FnMut(i32, RecordBatch),
+    ) -> Result<(), Error> {
+        if table == Whole::Problems {
+            let mut batches = Batches::new(table, is_wanted);
+            let path = input.path.to_string_lossy();
+            batches.push(&[(&*path).into(), severity.into(), problem.as_str().into()])?;
+            take(-1, batches.flush()?);
+        }
+        lock(&self.problems).insert(input.path.clone(), Problem::new(input, problem));
+        Ok(())
     }
 
     /// Opens a file, or takes it from those that stayed open.

@@ -20,7 +20,7 @@ use crate::Error;
 use crate::batches::Batches;
 use crate::key::{Key, keys};
 use crate::manifest::{Entry, Manifest, read};
-use crate::source::Problem;
+use crate::source::{Problem, nothing};
 
 /// Rows of a row group: what an engine reads or passes over at once.
 const ROW_GROUP: usize = 1 << 17;
@@ -68,14 +68,20 @@ pub fn write(
         let stamp = input.stamp();
         let mut parts = Parts { dataset, key, files: BTreeMap::new() };
         let (devices, problem) = match open(input, cache, progress) {
-            Ok(opened) => (parts.snapshot(&opened)?, None),
+            Ok(opened) => match nothing(&opened) {
+                None => (parts.snapshot(&opened)?, None),
+                Some(problem) => {
+                    parts.problem(input, "warning", &problem)?;
+                    (vec![-1], Some(problem))
+                }
+            },
             Err(error) if !input.named && error.is_another_kind() => {
                 tally(&|written| written.others += 1);
                 return Ok(());
             }
             Err(error) => {
                 let problem = error.to_string();
-                parts.problem(input, &problem)?;
+                parts.problem(input, "error", &problem)?;
                 (vec![-1], Some(problem))
             }
         };
@@ -135,11 +141,11 @@ impl Parts<'_> {
         Ok(opened.replays.iter().map(|replay| replay.device().0).collect())
     }
 
-    /// Writes that a file could not be read.
-    fn problem(&mut self, input: &Input, problem: &str) -> Result<(), Error> {
+    /// Writes that a file could not be read, or has nothing in it.
+    fn problem(&mut self, input: &Input, severity: &str, problem: &str) -> Result<(), Error> {
         let path = input.path.to_string_lossy();
         self.write(Whole::Problems, -1, |packing| {
-            packing.push(&[(&*path).into(), "error".into(), problem.into()])
+            packing.push(&[(&*path).into(), severity.into(), problem.into()])
         })
     }
 

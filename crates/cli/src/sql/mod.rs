@@ -16,7 +16,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use serde_json::json;
-use vramscope_dataset::{Source, VIEWS, view};
+use vramscope_analysis::tables::Whole;
+use vramscope_dataset::{KEYS, Source, VIEWS, columns, view};
+use vramscope_format::table::{Column, Kind};
 
 use crate::text;
 
@@ -75,7 +77,9 @@ fn list(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
             .iter()
             .map(|view| json!({"name": view.name, "about": view.about(), "sql": view.sql}))
             .collect();
-        vramscope_files::json(&mut *out, &json!({"schema": "vramscope/views/1", "views": views}))?;
+        let tables: Vec<_> = Whole::ALL.into_iter().map(table).collect();
+        let report = json!({"schema": "vramscope/views/1", "views": views, "tables": tables});
+        vramscope_files::json(&mut *out, &report)?;
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -84,6 +88,21 @@ fn list(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         writeln!(out, "{:<widest$}  {}", view.name, view.about())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A table with its keys, and the types that SQL has for its columns.
+fn table(table: Whole) -> serde_json::Value {
+    let column = |column: &Column| {
+        let kind = match column.kind {
+            Kind::Flag => "boolean",
+            Kind::I32 => "int",
+            Kind::U32 | Kind::I64 | Kind::U64 => "bigint",
+            Kind::Text => "string",
+        };
+        json!({"name": column.name, "type": kind, "about": column.about})
+    };
+    let columns: Vec<_> = KEYS.iter().chain(&columns(table)).map(column).collect();
+    json!({"name": table.name(), "columns": columns})
 }
 
 /// The files that the paths stand for, for readers that divide them among machines.
