@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ pyspark = pytest.importorskip("pyspark")
 def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2")
     session = builder.config("spark.sql.python.filterPushdown.enabled", "true").getOrCreate()

@@ -6,6 +6,7 @@ mod licenses;
 mod package;
 mod process;
 mod setup;
+mod spark;
 mod steps;
 mod web;
 mod wheel;
@@ -44,6 +45,9 @@ enum Command {
     Wheel,
     /// Build what is handed out: page, wheels, static programs, checksums, list of contents, notes; and try it
     Dist(dist::Args),
+    /// Run the views in DataFusion and in Spark with executors of its own (needs a Java runtime; nightly, not in the gate:
+    /// Spark takes minutes)
+    Spark,
     /// Check the licenses of all dependencies, and that each is there once
     Licenses,
     /// Write THIRD-PARTY.md: the licenses of what ships
@@ -104,6 +108,7 @@ fn main() -> anyhow::Result<()> {
         Command::Package => package::package(),
         Command::Wheel => wheel::quick(),
         Command::Dist(args) => dist::dist(&args),
+        Command::Spark => spark::check(),
         Command::Licenses => licenses::check(),
         Command::Notices => licenses::write(),
         Command::Screenshots => screenshots(),

@@ -21,8 +21,8 @@ pub(crate) fn run(args: &InsightsArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     let read = batch::open(&args.sources, File::new)?;
     let mut across = Vec::new();
     for run in batch::runs(&read.values, |file| &file.run) {
-        let digests: Vec<RankDigest> =
-            run.iter().flat_map(|file| file.devices.iter().map(|device| device.digest.clone())).collect();
+        let digests: Vec<&RankDigest> =
+            run.iter().flat_map(|file| file.devices.iter().map(|device| &device.digest)).collect();
         across.extend(rank_insights(&digests, &compare_ranks(&digests), &text::size));
     }
     if args.sources.output.json {

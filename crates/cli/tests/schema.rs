@@ -97,6 +97,11 @@ fn every_verb_keeps_to_its_schema() {
         check("tune", &["tune", &name]);
     }
     check("summary", &["summary", &recording("oom.pickle"), "--min-size", "1MiB", "--until", "oom"]);
+    check("views", &["sql", "--list"]);
+    if cfg!(feature = "sql") {
+        check("sql", &["sql", &recording("oom.pickle"), "peak_by_line"]);
+        check("sql", &["sql", &recording("oom.pickle"), "select null, 1.5, count(*) from ooms"]);
+    }
 }
 
 /// What a file does not have is null, and still as the schemas say.

@@ -6,6 +6,7 @@
 //! *straggler* if it begins the same phases later than the others, in the median by more than a fifth of a step
 //! and 10 ms. Clocks of different machines may be off by that much, which the advice says.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -32,8 +33,8 @@ const LINES: usize = 3;
 /// A straggler is later by more than this share of a step, and this many microseconds.
 const LATE_SHARE: f64 = 0.2;
 const LATE_US: i64 = 10_000;
-/// Most spans of each rank that are compared in time.
-const MOST_SPANS: usize = 4096;
+/// Most spans of each rank that are compared in time: enough for a median, few enough for thousands of ranks.
+const MOST_SPANS: usize = 256;
 
 /// Live bytes by line.
 pub type Lines = BTreeMap<Line, Sum>;
@@ -167,10 +168,11 @@ pub struct RankReport {
 }
 
 /// Compares the ranks of one run.
-pub fn compare_ranks(ranks: &[RankDigest]) -> RankReport {
+pub fn compare_ranks<D: Borrow<RankDigest>>(ranks: &[D]) -> RankReport {
     if ranks.is_empty() {
         return RankReport::default();
     }
+    let ranks: &[&RankDigest] = &ranks.iter().map(Borrow::borrow).collect::<Vec<_>>();
     let peaks = || ranks.iter().map(|rank| rank.peak);
     let (lag_us, step_us) = lags(ranks);
     RankReport {
@@ -183,17 +185,19 @@ pub fn compare_ranks(ranks: &[RankDigest]) -> RankReport {
 }
 
 /// Ranks that differ from the median, at the peak or at the end.
-fn outliers(ranks: &[RankDigest]) -> Vec<Outlier> {
+fn outliers(ranks: &[&RankDigest]) -> Vec<Outlier> {
     type Value = fn(&RankDigest) -> i64;
     type LinesOf = fn(&RankDigest) -> &Lines;
     let kinds: [(&'static str, Value, LinesOf); 2] =
         [("peak", |rank| rank.peak, |rank| &rank.at_peak), ("end", |rank| rank.end, |rank| &rank.at_end)];
     let mut found = Vec::new();
     for (when, value, lines) in kinds {
-        let middle = median(ranks.iter().map(value).collect());
+        let middle = median(ranks.iter().map(|rank| value(rank)).collect());
+        let mut medians = None;
         for (row, rank) in ranks.iter().enumerate() {
             if stands_out(value(rank), middle) {
-                let lines = explanation(lines(rank), ranks, lines);
+                let medians = medians.get_or_insert_with(|| line_medians(ranks, lines));
+                let lines = explanation(lines(rank), medians);
                 found.push(Outlier { row, when, bytes: value(rank), median: middle, lines });
             }
         }
@@ -202,18 +206,34 @@ fn outliers(ranks: &[RankDigest]) -> Vec<Outlier> {
     found
 }
 
+/// The median of each line over all ranks; a rank without the line has 0. Lines whose median is 0 are left out.
+fn line_medians<'a>(ranks: &[&'a RankDigest], lines: fn(&RankDigest) -> &Lines) -> BTreeMap<&'a Line, i64> {
+    let mut values: BTreeMap<&'a Line, Vec<i64>> = BTreeMap::new();
+    for rank in ranks {
+        for (line, sum) in lines(rank) {
+            values.entry(line).or_default().push(signed(sum.bytes));
+        }
+    }
+    let middle = ranks.len().saturating_sub(1) / 2;
+    let of_all = |mut values: Vec<i64>| {
+        values.sort_unstable();
+        let without = ranks.len() - values.len();
+        middle.checked_sub(without).and_then(|at| values.get(at).copied()).unwrap_or(0)
+    };
+    let medians = values.into_iter().map(|(line, values)| (line, of_all(values)));
+    medians.filter(|(_, median)| *median != 0).collect()
+}
+
 /// The lines in which a rank differs most from the median of its run.
-fn explanation(own: &Lines, ranks: &[RankDigest], lines: fn(&RankDigest) -> &Lines) -> Vec<LineDifference> {
-    let bytes = |sums: &Lines, line: &Line| sums.get(line).map_or(0, |sum| signed(sum.bytes));
-    let mut all: Vec<&Line> = ranks.iter().flat_map(|rank| lines(rank).keys()).collect();
-    all.sort_unstable();
-    all.dedup();
-    let mut differing: Vec<_> = all
-        .into_iter()
+fn explanation(own: &Lines, medians: &BTreeMap<&Line, i64>) -> Vec<LineDifference> {
+    let missing = medians.keys().copied().filter(|line| !own.contains_key(*line));
+    let mut differing: Vec<_> = own
+        .keys()
+        .chain(missing)
         .map(|line| LineDifference {
             line: line.clone(),
-            bytes: bytes(own, line),
-            median: median(ranks.iter().map(|rank| bytes(lines(rank), line)).collect()),
+            bytes: own.get(line).map_or(0, |sum| signed(sum.bytes)),
+            median: medians.get(line).copied().unwrap_or(0),
         })
         .filter(|difference| difference.bytes != difference.median)
         .collect();
@@ -226,7 +246,7 @@ fn explanation(own: &Lines, ranks: &[RankDigest], lines: fn(&RankDigest) -> &Lin
 }
 
 /// What every rank holds alike at its peak.
-fn common(ranks: &[RankDigest]) -> Sum {
+fn common(ranks: &[&RankDigest]) -> Sum {
     let Some((first, others)) = ranks.split_first() else { return Sum::default() };
     let mut common = Sum::default();
     for (line, sum) in &first.at_peak {
@@ -239,7 +259,7 @@ fn common(ranks: &[RankDigest]) -> Sum {
 }
 
 /// How much later than the median each rank begins its phases, and the median time of a step.
-fn lags(ranks: &[RankDigest]) -> (Vec<Option<i64>>, Option<i64>) {
+fn lags(ranks: &[&RankDigest]) -> (Vec<Option<i64>>, Option<i64>) {
     let mut late: Vec<Vec<i64>> = vec![Vec::new(); ranks.len()];
     let mut steps = Vec::new();
     let Some(first) = ranks.first() else { return (Vec::new(), None) };
@@ -277,7 +297,12 @@ fn signed(bytes: u64) -> i64 {
 }
 
 /// What the comparison of ranks says is wrong, worst first.
-pub fn rank_insights(ranks: &[RankDigest], report: &RankReport, bytes: ShowBytes<'_>) -> Vec<Finding> {
+pub fn rank_insights<D: Borrow<RankDigest>>(
+    ranks: &[D],
+    report: &RankReport,
+    bytes: ShowBytes<'_>,
+) -> Vec<Finding> {
+    let ranks: &[&RankDigest] = &ranks.iter().map(Borrow::borrow).collect::<Vec<_>>();
     let mut found: Vec<Finding> =
         report.outliers.iter().filter_map(|outlier| differing(ranks, outlier, bytes)).collect();
     let growing: Vec<_> = ranks.iter().filter(|rank| rank.growth.is_some()).collect();
@@ -307,7 +332,7 @@ fn rank_finding(rank: &RankDigest, kind: Kind, severity: Severity, bytes: u64) -
     finding
 }
 
-fn differing(ranks: &[RankDigest], outlier: &Outlier, bytes: ShowBytes<'_>) -> Option<Finding> {
+fn differing(ranks: &[&RankDigest], outlier: &Outlier, bytes: ShowBytes<'_>) -> Option<Finding> {
     let rank = ranks.get(outlier.row)?;
     let off = outlier.bytes.saturating_sub(outlier.median);
     let more = if off > 0 { "more" } else { "less" };

@@ -1,5 +1,8 @@
 //! `vramscope ranks`: all ranks of a run, and who is the odd one out.
 
+mod heat;
+
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,6 +22,12 @@ use crate::subject::Subject;
 use crate::table::Table;
 use crate::text;
 
+/// More ranks than this are a heat map, and a row for those that stand out.
+const MOST_ROWS: usize = 40;
+
+/// Ranks that are explained line by line.
+const MOST_EXPLAINED: usize = 20;
+
 pub(crate) fn run(args: &RanksArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let read = batch::open(&args.sources, Rank::new)?;
     let ranks: Vec<&Rank> = read.values.iter().flatten().collect();
@@ -37,6 +46,7 @@ pub(crate) fn run(args: &RanksArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
             }
             run.print(out)?;
         }
+        heat::by_step(&ranks, out)?;
     }
     out.flush()?;
     for rank in &ranks {
@@ -80,6 +90,9 @@ struct Rank {
     run: Run,
     #[serde(skip)]
     digest: RankDigest,
+    /// The highest requested bytes in each of some equal parts of the trace.
+    #[serde(skip)]
+    curve: Vec<i64>,
 }
 
 /// A rank that is unlike the others of its run.
@@ -140,6 +153,7 @@ impl Rank {
             warnings: text::warnings(snapshot),
             run: run.clone(),
             digest,
+            curve: heat::curve(replay, (from, to)),
         }
     }
 }
@@ -151,7 +165,7 @@ fn file_name(path: &str) -> String {
 /// The ranks of one run, compared.
 struct Compared<'a> {
     ranks: Vec<&'a Rank>,
-    digests: Vec<RankDigest>,
+    digests: Vec<&'a RankDigest>,
     report: RankReport,
 }
 
@@ -159,7 +173,7 @@ impl<'a> Compared<'a> {
     fn new(ranks: &[&&'a Rank]) -> Self {
         let mut ranks: Vec<&'a Rank> = ranks.iter().map(|rank| **rank).collect();
         ranks.sort_by(|a, b| (a.rank, &a.path, a.device).cmp(&(b.rank, &b.path, b.device)));
-        let digests: Vec<_> = ranks.iter().map(|rank| rank.digest.clone()).collect();
+        let digests: Vec<_> = ranks.iter().map(|rank| &rank.digest).collect();
         let report = compare_ranks(&digests);
         Self { ranks, digests, report }
     }
@@ -207,7 +221,9 @@ impl<'a> Compared<'a> {
             .left("verdict", 3)
             .left("peak", 4);
         let highest = self.ranks.iter().map(|rank| rank.peak).max().unwrap_or(1).max(1);
-        for (row, rank) in self.ranks.iter().enumerate() {
+        let shown = self.shown();
+        for &row in &shown {
+            let Some(rank) = self.ranks.get(row) else { continue };
             let is_outlier = self.report.outliers.iter().any(|outlier| outlier.row == row);
             let bar = text::cells("█", rank.peak.max(0) as f64 / highest as f64, 16);
             let (role, mark) = if is_outlier { (Role::Warning, "▲") } else { (Role::Plain, "") };
@@ -228,7 +244,30 @@ impl<'a> Compared<'a> {
             table.painted(role, row, label);
         }
         table.print(out)?;
+        if shown.len() < self.ranks.len() {
+            let left = self.ranks.len() - shown.len();
+            writeln!(out, "  … {} more; --json lists all of them\n", text::plural(left, "rank"))?;
+            heat::over_time(&self.ranks, out)?;
+        }
         self.print_findings(out)
+    }
+
+    /// The ranks that have a row: all of them, or of many those that stand out, the largest difference first, and the
+    /// highest of the others.
+    fn shown(&self) -> Vec<usize> {
+        let all = 0..self.ranks.len();
+        if self.ranks.len() <= MOST_ROWS {
+            return all.collect();
+        }
+        let mut rows: Vec<usize> = Vec::new();
+        let mut others: Vec<usize> = all.collect();
+        others.sort_by_key(|&row| std::cmp::Reverse(self.ranks.get(row).map_or(0, |rank| rank.peak)));
+        for row in self.report.outliers.iter().map(|outlier| outlier.row).chain(others) {
+            if rows.len() < MOST_ROWS / 2 && !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        rows
     }
 
     fn print_findings(&self, out: &mut dyn Write) -> std::io::Result<()> {
@@ -244,13 +283,13 @@ impl<'a> Compared<'a> {
             text::bytes(*skew)
         )?;
         // What is said of the peak need not be said again of the end.
-        let is_said = |outlier: &Outlier| {
-            let line = |outlier: &Outlier| outlier.lines.first().map(|line| line.line.clone());
-            let of_peak = |other: &&Outlier| other.when == "peak" && other.row == outlier.row;
-            outlier.when == "end"
-                && self.report.outliers.iter().any(|other| of_peak(&other) && line(other) == line(outlier))
-        };
-        for outlier in self.report.outliers.iter().filter(|outlier| !is_said(outlier)) {
+        let line = |outlier: &'_ Outlier| outlier.lines.first().map(|line| line.line.clone());
+        let at_peak = self.report.outliers.iter().filter(|outlier| outlier.when == "peak");
+        let at_peak: BTreeMap<usize, _> = at_peak.map(|outlier| (outlier.row, line(outlier))).collect();
+        let is_said =
+            |outlier: &Outlier| outlier.when == "end" && at_peak.get(&outlier.row) == Some(&line(outlier));
+        let said: Vec<_> = self.report.outliers.iter().filter(|outlier| !is_said(outlier)).collect();
+        for outlier in said.iter().take(MOST_EXPLAINED) {
             let Some(rank) = self.ranks.get(outlier.row) else { continue };
             let name = rank.rank.map_or_else(|| file_name(&rank.path), |rank| format!("rank {rank}"));
             writeln!(
@@ -269,6 +308,10 @@ impl<'a> Compared<'a> {
                 writeln!(out, "      {change:>11}  {label}: {own}, the others {middle}")?;
             }
         }
+        if said.len() > MOST_EXPLAINED {
+            let left = text::plural(said.len() - MOST_EXPLAINED, "rank");
+            writeln!(out, "\n  … {left} more stand out; --json explains all of them")?;
+        }
         let others: Vec<_> = rank_insights(&self.digests, &self.report, &text::size)
             .into_iter()
             .filter(|finding| {
@@ -278,7 +321,10 @@ impl<'a> Compared<'a> {
         if !others.is_empty() {
             writeln!(out)?;
         }
-        others.iter().try_for_each(|finding| finding::print_short(finding, out))?;
+        others.iter().take(MOST_EXPLAINED).try_for_each(|finding| finding::print_short(finding, out))?;
+        if others.len() > MOST_EXPLAINED {
+            writeln!(out, "  … {} more", text::plural(others.len() - MOST_EXPLAINED, "finding"))?;
+        }
         if self.report.outliers.is_empty() && others.is_empty() && self.ranks.len() >= 3 {
             writeln!(out, "\n  no rank stands out")?;
         }
