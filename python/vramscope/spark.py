@@ -99,4 +99,6 @@ class SnapshotReader(DataSourceReader):
             kinds = {"string": pyarrow.string(), "bigint": pyarrow.int64(), "int": pyarrow.int32()}
             fields = [(name, kinds[kind]) for name, kind in tables.columns(self.table).items()]
             rows = pyarrow.Table.from_pylist([row], pyarrow.schema(fields))
-        yield from rows.select(self.columns).to_batches()
+        rows = rows.select(self.columns)
+        # Spark takes columns only as it would declare them: all of them may be null.
+        yield from rows.cast(pyarrow.schema([(field.name, field.type) for field in rows.schema])).to_batches()

@@ -70,9 +70,15 @@ fn build(args: &Args, release: &Path, steps: &mut Steps) -> anyhow::Result<()> {
             steps.step("wheel", || take(How::Portable(&target), release))?;
             let target = format!("{arch}-unknown-linux-musl");
             steps.step("static program", || {
-                // What rustup brings links it; no C compiler for another processor is needed.
-                let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-                let built = program(&["--target", &target], &[(linker, "rust-lld")])?;
+                // What rustup brings links it, and the zig of the wheel compiles SQLite and zstd.
+                let name = target.replace('-', "_");
+                let [compiler, archiver] = zig(arch)?;
+                let tools = [
+                    (format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), "rust-lld".to_owned()),
+                    (format!("CC_{name}"), compiler),
+                    (format!("AR_{name}"), archiver),
+                ];
+                let built = program(&["--target", &target], &tools)?;
                 pack(&built, &target, release)
             })?;
         }
@@ -99,11 +105,30 @@ fn take(how: How<'_>, release: &Path) -> anyhow::Result<()> {
     Ok(fs::rename(&wheel, &to)?)
 }
 
+/// A C compiler and an archiver for static programs of a processor, as programs that Cargo's build scripts can call.
+fn zig(arch: &str) -> anyhow::Result<[String; 2]> {
+    let python = wheel::tool("python").get_program().to_string_lossy().into_owned();
+    let compiler = format!(
+        "# Build scripts name the target as Rust does, which zig does not know.\n\
+         for word; do shift; case $word in --target=*) ;; *) set -- \"$@\" \"$word\" ;; esac; done\n\
+         exec '{python}' -m ziglang cc -fno-sanitize=undefined -target {arch}-linux-musl \"$@\"\n"
+    );
+    let archiver = format!("exec '{python}' -m ziglang ar \"$@\"\n");
+    let write = |name: &str, script: &str| -> anyhow::Result<String> {
+        let path = root().join("target").join(format!("{arch}-linux-musl-{name}"));
+        fs::write(&path, format!("#!/bin/sh\n{script}"))?;
+        #[cfg(unix)]
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        Ok(path.to_string_lossy().into_owned())
+    };
+    Ok([write("cc", &compiler)?, write("ar", &archiver)?])
+}
+
 /// Builds the program without a window and returns its path.
-fn program(args: &[&str], env: &[(String, &str)]) -> anyhow::Result<PathBuf> {
+fn program(args: &[&str], env: &[(String, String)]) -> anyhow::Result<PathBuf> {
     let build = ["build", "--locked", "--profile", "dist", "--package", "vramscope", "--no-default-features"];
     let mut command = cargo(&build);
-    command.args(["--features", "mcp"]).args(args).envs(env.iter().map(|(name, value)| (name, value)));
+    command.args(["--features", "mcp,sql"]).args(args).envs(env.iter().map(|(name, value)| (name, value)));
     process::run(command.args(["--config", "profile.dist.strip=true"]))?;
     let folder =
         args.get(1).map_or_else(|| root().join("target"), |target| root().join("target").join(target));

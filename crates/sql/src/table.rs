@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array, Int64Array, StringArray};
 use rusqlite::types::{Null, Type, ValueRef};
 use rusqlite::vtab::{
-    Context, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConnection, VTabCursor,
+    Context, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConfig, VTabConnection, VTabCursor,
 };
 use rusqlite::{Connection, Error, Result, ffi};
 use vramscope_analysis::tables::Whole;
@@ -73,7 +73,7 @@ unsafe impl<'vtab> VTab<'vtab> for Tab {
     type Cursor = Cursor<'vtab>;
 
     fn connect(
-        _: &mut VTabConnection,
+        database: &mut VTabConnection,
         aux: Option<&Self::Aux>,
         _: &[u8],
         _: &[u8],
@@ -81,6 +81,8 @@ unsafe impl<'vtab> VTab<'vtab> for Tab {
         _: &[&[u8]],
     ) -> Result<(Cow<'static, CStr>, Self)> {
         let (shared, table) = aux.ok_or_else(|| Error::ModuleError("a table without a source".into()))?;
+        // It only reads, so views may use it.
+        database.config(VTabConfig::Innocuous)?;
         let declared = CString::new(format!("create table x({})", declaration(*table)))?;
         let tab = Self {
             base: ffi::sqlite3_vtab::default(),

@@ -246,7 +246,7 @@ impl<'a> Compared<'a> {
         table.print(out)?;
         if shown.len() < self.ranks.len() {
             let left = self.ranks.len() - shown.len();
-            writeln!(out, "  … {} more; --json lists all of them\n", text::plural(left, "rank"))?;
+            writeln!(out, "  … {left} more ranks; --json lists all of them\n")?;
             heat::over_time(&self.ranks, out)?;
         }
         self.print_findings(out)
@@ -309,7 +309,7 @@ impl<'a> Compared<'a> {
             }
         }
         if said.len() > MOST_EXPLAINED {
-            let left = text::plural(said.len() - MOST_EXPLAINED, "rank");
+            let left = said.len() - MOST_EXPLAINED;
             writeln!(out, "\n  … {left} more stand out; --json explains all of them")?;
         }
         let others: Vec<_> = rank_insights(&self.digests, &self.report, &text::size)
@@ -323,7 +323,7 @@ impl<'a> Compared<'a> {
         }
         others.iter().take(MOST_EXPLAINED).try_for_each(|finding| finding::print_short(finding, out))?;
         if others.len() > MOST_EXPLAINED {
-            writeln!(out, "  … {} more", text::plural(others.len() - MOST_EXPLAINED, "finding"))?;
+            writeln!(out, "  … {} more findings", others.len() - MOST_EXPLAINED)?;
         }
         if self.report.outliers.is_empty() && others.is_empty() && self.ranks.len() >= 3 {
             writeln!(out, "\n  no rank stands out")?;

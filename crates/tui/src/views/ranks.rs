@@ -1,5 +1,7 @@
 //! All files that were named: the ranks of a run side by side.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::query::main_device;
@@ -126,7 +128,12 @@ pub(crate) struct Ranks {
     outliers: Vec<(usize, Outlier)>,
     /// Whether there are enough ranks of one run for one to stand out.
     is_compared: bool,
+    /// Ranks that were known when they were compared last.
+    compared: usize,
 }
+
+/// More ranks than this are not compared again with each one that is read, and those that stand out come first.
+const MANY: usize = 64;
 
 impl Ranks {
     pub(crate) fn new(inputs: Vec<Input>) -> Self {
@@ -143,6 +150,10 @@ impl Ranks {
             let mut shown = std::mem::take(&mut self.shown);
             shown.sort_by_key(|&row| std::cmp::Reverse(peak(row)));
             self.shown = shown;
+        } else if self.rows.len() > MANY {
+            let odd: BTreeMap<usize, usize> =
+                self.outliers.iter().enumerate().map(|(place, (row, _))| (*row, place)).collect();
+            self.shown.sort_by_key(|row| odd.get(row).copied().unwrap_or(usize::MAX));
         }
         self.list.scroll(self.shown.len(), height);
     }
@@ -170,7 +181,13 @@ impl Ranks {
             let name = &row.input.name;
             (name.group.clone(), name.step, name.oom)
         };
-        let mut runs: std::collections::BTreeMap<_, Vec<usize>> = std::collections::BTreeMap::new();
+        let known = self.rows.iter().filter(|row| row.figures().is_some()).count();
+        let is_waiting = self.rows.iter().any(|row| matches!(row.progress, Progress::Waiting));
+        if known > MANY && is_waiting && known < self.compared + self.compared / 4 {
+            return;
+        }
+        self.compared = known;
+        let mut runs: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (number, row) in self.rows.iter().enumerate().filter(|(_, row)| row.figures().is_some()) {
             runs.entry(run(row)).or_default().push(number);
         }
@@ -178,10 +195,11 @@ impl Ranks {
         self.is_compared = runs.values().any(|rows| rows.len() >= LEAST_RANKS);
         for rows in runs.into_values() {
             let figures = rows.iter().filter_map(|&row| self.rows[row].figures());
-            let digests: Vec<RankDigest> = figures.map(|figures| figures.digest.clone()).collect();
+            let digests: Vec<&RankDigest> = figures.map(|figures| &figures.digest).collect();
+            let mut seen = BTreeSet::new();
             for outlier in compare_ranks(&digests).outliers {
                 let row = rows[outlier.row];
-                if self.outlier(row).is_none() {
+                if seen.insert(row) {
                     self.outliers.push((row, outlier));
                 }
             }
@@ -257,8 +275,7 @@ fn labels(inputs: &[Input]) -> Vec<String> {
     let path = |input: &Input| input.path.to_string_lossy().into_owned();
     let ways: [&dyn Fn(&Input) -> String; 2] = [&short, &with_step];
     let all = |way: &dyn Fn(&Input) -> String| inputs.iter().map(|input| printable(&way(input))).collect();
-    let are_different =
-        |labels: &Vec<String>| labels.iter().collect::<std::collections::BTreeSet<_>>().len() == labels.len();
+    let are_different = |labels: &Vec<String>| labels.iter().collect::<BTreeSet<_>>().len() == labels.len();
     ways.into_iter().map(all).find(are_different).unwrap_or_else(|| all(&path))
 }
 
