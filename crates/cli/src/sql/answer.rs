@@ -87,7 +87,7 @@ impl Session {
             true => SqlFormat::Json,
             false => args.format.unwrap_or(SqlFormat::Table),
         };
-        let to_terminal = args.file.output_file.is_none() && io::stdout().is_terminal();
+        let to_terminal = args.file.path().is_none() && io::stdout().is_terminal();
         if to_terminal && matches!(format, SqlFormat::Arrow | SqlFormat::Parquet) {
             bail!("this format is not for a terminal; name a file with -o");
         }
