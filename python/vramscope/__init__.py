@@ -45,12 +45,18 @@ _HOME = {
 __all__ = ["Recorder", "Snapshot", "current", "dataset", "dump", "files", "record", "start", "step", "stop", "views"]
 
 
+#: Modules that a program names without importing them.
+_MODULES = ("spark", "tables")
+
+
 def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'vramscope' has no attribute {name!r}")
-    import importlib
-
     value = getattr(importlib.import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value

@@ -38,7 +38,8 @@ pub(crate) fn budget(
         options.ids().any(|id| id == name) && options.value_source(name) == Some(ValueSource::CommandLine)
     };
     // A flame graph is data, and a file is no answer.
-    if WHOLE.contains(&verb) || is_given("format") || is_given("output_file") {
+    let is_data = ["format", "output_file", "files", "print"].into_iter().any(is_given);
+    if WHOLE.contains(&verb) || is_data {
         return None;
     }
     // Of simulations --limit is a size.

@@ -245,22 +245,22 @@ unsafe impl VTabCursor for Cursor<'_> {
     }
 
     fn column(&self, context: &mut Context, column: c_int) -> Result<()> {
-        let Some(Current { chunk, cells }) = &self.current else { return context.set_result(&Null) };
+        let Some(Current { chunk, cells }) = &self.current else { return context.set_result(Null) };
         match column {
             0 => return context.set_result(&chunk.key.run),
             1 => return context.set_result(&chunk.key.step),
             2 => return context.set_result(&chunk.key.rank),
-            3 => return context.set_result(&chunk.device),
+            3 => return context.set_result(chunk.device),
             _ => {}
         }
         let cells = usize::try_from(column).ok().and_then(|column| cells.get(column)?.as_ref());
         let row = self.row;
         match cells {
-            Some(Cells::I64(cells)) if cells.is_valid(row) => context.set_result(&cells.value(row)),
-            Some(Cells::Text(cells)) if cells.is_valid(row) => context.set_result(&cells.value(row)),
-            Some(Cells::I32(cells)) if cells.is_valid(row) => context.set_result(&cells.value(row)),
-            Some(Cells::Flag(cells)) if cells.is_valid(row) => context.set_result(&cells.value(row)),
-            _ => context.set_result(&Null),
+            Some(Cells::I64(cells)) if cells.is_valid(row) => context.set_result(cells.value(row)),
+            Some(Cells::Text(cells)) if cells.is_valid(row) => context.set_result(cells.value(row)),
+            Some(Cells::I32(cells)) if cells.is_valid(row) => context.set_result(cells.value(row)),
+            Some(Cells::Flag(cells)) if cells.is_valid(row) => context.set_result(cells.value(row)),
+            _ => context.set_result(Null),
         }
     }
 

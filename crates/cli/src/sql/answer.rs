@@ -40,7 +40,7 @@ pub(super) fn run(
     match query {
         Some(query) => session.write(&query, args, paths, out)?,
         None if io::stdin().is_terminal() && io::stdout().is_terminal() => {
-            prompt::run(&mut session, args, out)?
+            prompt::run(&mut session, args, out)?;
         }
         None if args.words.iter().any(|path| path.as_os_str() == "-") => {
             bail!("standard input is the snapshot: name a query")

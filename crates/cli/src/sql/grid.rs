@@ -52,7 +52,7 @@ fn shrink(widths: &mut [usize], is_text: &[bool], columns: usize) {
         if over == 0 {
             return;
         }
-        *widest = widest.saturating_sub(over.min(*widest - LEAST).min(8).max(1));
+        *widest = widest.saturating_sub(over.min(*widest - LEAST).clamp(1, 8));
     }
 }
 
