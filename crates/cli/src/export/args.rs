@@ -16,14 +16,13 @@ use crate::args::{CacheArgs, FileArgs, FilterArgs};
   vramscope export snapshot.pickle --table allocations --format parquet -o allocations.parquet
   duckdb -c \"select max(requested) from 'events.parquet'\"
   vramscope export snapshot.pickle --table frames --format csv | head
-  vramscope export runs/ --dataset tables/                            # all tables of all ranks, for Spark, DuckDB, polars
+  vramscope export runs/ --dataset tables/      # all tables of all ranks
   vramscope export snapshot.pickle --format perfetto -o trace.json    # open in ui.perfetto.dev")]
 pub(crate) struct ExportArgs {
     /// Snapshot file, or - for standard input; with --dataset, files and folders
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Write all tables of all files into this folder as Parquet, partitioned by run, step, rank and device; what is
-    /// complete there is skipped
+    /// Write all tables of all files into this folder, as Parquet by run, step, rank and device
     #[arg(
         long,
         value_name = "DIR",
@@ -44,7 +43,7 @@ pub(crate) struct ExportArgs {
     /// Columns run, step, rank and device in front, with these values: RUN,STEP,RANK; Arrow and Parquet only
     #[arg(long, value_name = "KEYS", value_parser = keys, hide = true)]
     pub(crate) keys: Option<Key>,
-    /// CSV for a spreadsheet: text that would be a formula gets an apostrophe
+    /// CSV for a spreadsheet: formulas get an apostrophe
     #[arg(long)]
     pub(crate) escape_formulas: bool,
     #[command(flatten)]
@@ -65,15 +64,15 @@ fn keys(text: &str) -> Result<Key, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Table {
-    /// The life of every block
+    /// Every block
     Allocations,
-    /// The trace, with the counters after each event
+    /// The trace with counters
     Events,
-    /// Frames of each stack, innermost first
+    /// Frames of each stack
     Stacks,
     /// Lines of the program
     Frames,
-    /// Memory held from the driver at the end
+    /// Segments at the end
     Segments,
     /// record_function spans
     Annotations,
@@ -81,7 +80,7 @@ pub(crate) enum Table {
     Findings,
     /// Totals of each device
     Ranks,
-    /// What was live at the peak, by line, category, phase and module
+    /// Live at the peak, by line
     AtPeak,
     /// Steps
     Steps,
@@ -117,6 +116,6 @@ pub(crate) enum ExportFormat {
     Arrow,
     /// Parquet
     Parquet,
-    /// Chrome trace JSON: counters, phases, out-of-memory marks, and allocations that pass the filters
+    /// Chrome trace JSON, for Perfetto
     Perfetto,
 }
