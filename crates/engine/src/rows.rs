@@ -248,12 +248,13 @@ pub(crate) fn csv(
 
 /// A page of events as lines of CSV.
 fn events_csv(file: &File, device: &Device, first: u32, count: u32) -> Page<String> {
-    let (rows, replay) = (device.table_rows(&file.snapshot), &device.replay);
+    let (snapshot, replay) = (&file.snapshot, &device.replay);
     let total = replay.end().0;
     let end = first.saturating_add(count.min(MOST_ROWS)).min(total);
     let line = |row: u32| {
         let event = EventIdx(row);
-        csv_row(&rows.event(event, replay.counters(Moment::after(event))), Formulas::Escape)
+        let after = replay.counters(Moment::after(event));
+        csv_row(&tables::event(snapshot, replay, event, after), Formulas::Escape)
     };
     Page { total, bytes: 0, first, rows: (first.min(end)..end).map(line).collect(), problem: None }
 }
