@@ -15,7 +15,6 @@ use crate::args::{CacheArgs, FileArgs, FilterArgs};
 #[command(after_help = "Examples:
   vramscope export snapshot.pickle --table allocations --format parquet -o allocations.parquet
   duckdb -c \"select max(requested) from 'events.parquet'\"
-  vramscope export snapshot.pickle --table frames --format csv | head
   vramscope export runs/ --dataset tables/      # all tables of all ranks
   vramscope export snapshot.pickle --format perfetto -o trace.json    # open in ui.perfetto.dev")]
 pub(crate) struct ExportArgs {
@@ -37,7 +36,7 @@ pub(crate) struct ExportArgs {
     /// The format
     #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
     pub(crate) format: ExportFormat,
-    /// Only these columns, separated by commas (default: all)
+    /// Only these columns
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) columns: Vec<String>,
     /// Columns run, step, rank and device in front, with these values: RUN,STEP,RANK; Arrow and Parquet only
