@@ -38,7 +38,7 @@ fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
             break;
         }
     }
-    let path = request.split(' ').nth(1).unwrap_or_default();
+    let path = request.split([' ', '?']).nth(1).unwrap_or_default();
     let name = match path.strip_prefix("/some/where/") {
         Some("") => "index.html",
         Some(name) if !name.contains("..") => name,
