@@ -36,10 +36,6 @@ fn all(steps: &mut Steps) -> anyhow::Result<String> {
     steps.step("lints", || {
         clippy(&["--workspace", "--all-targets", "--features", "vramscope-viewer/screenshots"])
     })?;
-    steps.step("documentation", || {
-        let mut doc = cargo(&["doc", "--workspace", "--locked", "--no-deps"]);
-        process::run(doc.args(WITHOUT_TOOLS).env("RUSTDOCFLAGS", "--deny warnings"))
-    })?;
     // Before the tests, because the program contains it. With clippy, for what only browsers have.
     steps.step("page", || web::build(Page::Quick))?;
     steps.step("tests in documentation", || {

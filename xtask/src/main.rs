@@ -29,7 +29,7 @@ struct Args {
 enum Command {
     /// Install what the checks need: the wasm32 target, browsers, a virtual screen, DuckDB and polars
     Setup,
-    /// Everything that must hold before a change lands: format, lints, licenses, docs, tests
+    /// Everything that must hold before a change lands: format, lints, licenses, tests
     Ci,
     /// Build the viewer as a static site in dist/web
     Web {

@@ -180,7 +180,7 @@ fn folders_of_a_profiler_open() -> anyhow::Result<()> {
 fn reading_can_be_cancelled() -> anyhow::Result<()> {
     let place = Place::new()?;
     let long = place.work.path().join("long.pickle");
-    generate(&long, 2_000_000)?;
+    generate(&long, 600_000)?;
     let (site, mut chromium) = start("")?;
     // The page itself watches for the first progress: asked from outside, a quick machine has read it all by then.
     chromium.value(
