@@ -13,7 +13,7 @@ import pytest
 import vramscope
 from test_tables import dataset, expected, ours, plain, runs  # noqa: F401
 
-pyspark = pytest.importorskip("pyspark")
+pytestmark = pytest.mark.engines
 
 
 @pytest.fixture(scope="module")

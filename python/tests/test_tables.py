@@ -88,14 +88,16 @@ def test_duckdb(dataset: vramscope.tables.Dataset, expected: dict[str, list[Any]
 
 
 def test_polars(dataset: vramscope.tables.Dataset, expected: dict[str, list[Any]]) -> None:
-    polars = pytest.importorskip("polars")
+    import polars
+
     peaks = dataset.polars("ranks").group_by("run").agg(polars.col("peak_requested").max()).collect()
     for run, peak in peaks.iter_rows():
         assert peak == max(row[4] for row in expected["peak_by_rank"] if row[0] == run)
 
 
+@pytest.mark.engines
 def test_datafusion(dataset: vramscope.tables.Dataset, expected: dict[str, list[Any]]) -> None:
-    datafusion = pytest.importorskip("datafusion")
+    import datafusion
     import pyarrow
 
     kinds = {"string": pyarrow.string(), "bigint": pyarrow.int64(), "int": pyarrow.int32()}
@@ -109,13 +111,12 @@ def test_datafusion(dataset: vramscope.tables.Dataset, expected: dict[str, list[
         assert plain(rows) == expected[name], name
 
 
+@pytest.mark.engines
 def test_ray(dataset: vramscope.tables.Dataset, expected: dict[str, list[Any]]) -> None:
-    pytest.importorskip("ray")
     assert dataset.ray("ranks").max("peak_requested") == max(row[4] for row in expected["peak_by_rank"])
 
 
 def test_a_file_is_read_with_its_keys(runs: Path) -> None:
-    pytest.importorskip("pyarrow")
     files = vramscope.files(runs)
     assert [(file.run, file.rank) for file in files] == [(run, rank) for run in "ab" for rank in range(3)] + [("b", 3)]
     table = files[1].table("events", ["event", "action"])

@@ -47,7 +47,10 @@ fn all(steps: &mut Steps) -> anyhow::Result<String> {
     steps.step("Python package", || {
         let mut pytest = wheel::tool("pytest");
         pytest.arg("--quiet").env("VRAMSCOPE_BIN", root().join("target/debug/vramscope"));
-        process::run(pytest.current_dir(root()))
+        let lines = tee(pytest.current_dir(root()), Stream::Stdout)?;
+        let skipped = lines.iter().find(|line| line.contains(" skipped"));
+        ensure!(skipped.is_none(), "tests were skipped: {}", skipped.map_or("", |line| line));
+        Ok(())
     })?;
     Ok(summary)
 }

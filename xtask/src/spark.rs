@@ -41,6 +41,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
         "sql",
     ]))?;
     let mut pytest = Command::new(&python);
-    pytest.args(["-m", "pytest", "--quiet", "python/tests/test_tables.py", "python/tests/test_spark.py"]);
+    pytest.args(["-m", "pytest", "--quiet", "-m", "engines or not engines"]);
+    pytest.args(["python/tests/test_tables.py", "python/tests/test_spark.py"]);
     run(pytest.env("VRAMSCOPE_BIN", root().join("target/debug/vramscope")).current_dir(root()))
 }
