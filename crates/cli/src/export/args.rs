@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use vramscope_analysis::tables::Whole;
 use vramscope_dataset::Key;
@@ -31,8 +32,8 @@ pub(crate) struct ExportArgs {
     )]
     pub(crate) dataset: Option<PathBuf>,
     /// Which table
-    #[arg(long, value_enum, default_value_t = Table::Allocations)]
-    pub(crate) table: Table,
+    #[arg(long, value_name = "TABLE", value_parser = table(), default_value = Whole::Allocations.name())]
+    pub(crate) table: Whole,
     /// The format
     #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
     pub(crate) format: ExportFormat,
@@ -60,49 +61,10 @@ fn keys(text: &str) -> Result<Key, String> {
     Ok(Key { run: run.to_owned(), step: number(step)?, rank: number(rank)? })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Table {
-    /// Every block
-    Allocations,
-    /// The trace with counters
-    Events,
-    /// Frames of each stack
-    Stacks,
-    /// Lines of the program
-    Frames,
-    /// Segments at the end
-    Segments,
-    /// record_function spans
-    Annotations,
-    /// What looks wrong
-    Findings,
-    /// Totals of each device
-    Ranks,
-    /// Live at the peak, by line
-    AtPeak,
-    /// Steps
-    Steps,
-    /// What could not be read
-    Problems,
-}
-
-impl From<Table> for Whole {
-    fn from(table: Table) -> Self {
-        match table {
-            Table::Allocations => Self::Allocations,
-            Table::Events => Self::Events,
-            Table::Stacks => Self::Stacks,
-            Table::Frames => Self::Frames,
-            Table::Segments => Self::Segments,
-            Table::Annotations => Self::Annotations,
-            Table::Findings => Self::Findings,
-            Table::Ranks => Self::Ranks,
-            Table::AtPeak => Self::AtPeak,
-            Table::Steps => Self::Steps,
-            Table::Problems => Self::Problems,
-        }
-    }
+/// The name of a table.
+fn table() -> impl TypedValueParser<Value = Whole> {
+    let of = |name: String| Whole::ALL.into_iter().find(|table| table.name() == name).ok_or("no such table");
+    PossibleValuesParser::new(Whole::ALL.map(Whole::name)).try_map(of)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

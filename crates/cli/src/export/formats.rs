@@ -23,7 +23,7 @@ pub(super) fn write(
     formulas: Formulas,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let table = Whole::from(args.table);
+    let table = args.table;
     let chosen = chosen(table, &args.columns)?;
     let columns = picked(table.columns(), &chosen);
     match args.format {

@@ -18,17 +18,22 @@ pub(crate) struct Events {
     shown: Option<Moment>,
 }
 
+/// Where the cursor is, and buttons that step through events.
+pub(crate) fn stepper(app: &mut App, ui: &mut Ui) {
+    if ui.button("◂").on_hover_text("One event back (,)").clicked() {
+        app.step(-1);
+    }
+    if ui.button("▸").on_hover_text("One event forward (.)").clicked() {
+        app.step(1);
+    }
+    ui.label(RichText::new(app.selection.cursor.words()).font(theme::mono()));
+}
+
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let Some((of, summary)) = app.device() else { return };
     let palette = app.palette();
     ui.horizontal(|ui| {
-        if ui.button("◂").on_hover_text("One event back (,)").clicked() {
-            app.step(-1);
-        }
-        if ui.button("▸").on_hover_text("One event forward (.)").clicked() {
-            app.step(1);
-        }
-        ui.label(RichText::new(app.selection.cursor.words()).font(theme::mono()));
+        stepper(app, ui);
         ui.label(RichText::new(format!("of {}", plural(summary.events, "event"))).color(palette.dim));
     });
     ui.spacing_mut().item_spacing.y = 0.0;

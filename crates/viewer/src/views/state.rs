@@ -11,7 +11,7 @@ use crate::requests::Slot;
 use crate::theme::{self, blend};
 use crate::views::lower::not_in_file;
 use crate::views::map::{Layout, Piece};
-use crate::views::tooltip;
+use crate::views::{events, tooltip};
 
 /// What the map keeps between frames.
 pub(crate) struct State {
@@ -44,13 +44,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     let ask = AskState { of, at: app.selection.cursor, categories: app.has_categories() };
     let answer = app.requests.want(Slot::State, ask);
     ui.horizontal(|ui| {
-        if ui.button("◂").on_hover_text("One event back (,)").clicked() {
-            app.step(-1);
-        }
-        if ui.button("▸").on_hover_text("One event forward (.)").clicked() {
-            app.step(1);
-        }
-        ui.label(RichText::new(app.selection.cursor.words()).font(theme::mono()));
+        events::stepper(app, ui);
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             let zoom = &mut app.parts.state.zoom;
             if ui.button("+").on_hover_text("Larger (Ctrl and the wheel)").clicked() {
