@@ -35,7 +35,7 @@ pub const RANKS: [Column; 21] = [
     level("end_reserved", "Reserved bytes after the last event.").or_null("the file does not state it"),
     level("gap", "Reserved minus requested bytes when requested bytes were highest.")
         .or_null("the file does not state reserved bytes"),
-    level("capacity", "What the process could hold at most.").or_null("the file does not tell"),
+    level("capacity", "What the process could hold at most.").or_null("not known"),
     number("ooms", "Failed allocations."),
     bytes("free_reserved", "Free in segments after the last event."),
     number("segments", "Segments after the last event."),

@@ -9,28 +9,28 @@ use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{Counter, Moment};
 use vramscope_engine::color::ColorBy;
 
-use super::{Direct, Told, bytes_of, click, drag, key, open, plot, point, settle, window};
+use super::{Direct, Done, bytes_of, click, drag, key, open, plot, point, settle, window};
 use crate::views::Tab;
 
 type Harness = egui_kittest::Harness<'static, crate::App>;
 
 /// The window on a recording, and what it sent to its host.
-fn told(name: &str) -> (Harness, Arc<std::sync::Mutex<Told>>) {
+fn done(name: &str) -> (Harness, Arc<std::sync::Mutex<Done>>) {
     let mut host = Direct::default();
     host.add(name, "", &bytes_of(name));
-    let told = Arc::clone(&host.told);
-    (open(host), told)
+    let done = Arc::clone(&host.done);
+    (open(host), done)
 }
 
 #[test]
 fn csv_has_every_row_and_not_only_those_that_are_seen() {
-    let (mut harness, told) = told("oom");
+    let (mut harness, done) = done("oom");
     let allocations = harness.state().device().unwrap().1.allocations as usize;
     for (tab, name) in [(Key::Num6, "allocations.csv"), (Key::Num5, "lifetimes.csv")] {
         key(&mut harness, tab);
         harness.key_press_modifiers(Modifiers::COMMAND, Key::E);
         settle(&mut harness);
-        let (saved, text) = told.lock().unwrap().saved.pop().unwrap();
+        let (saved, text) = done.lock().unwrap().saved.pop().unwrap();
         assert_eq!(saved, name);
         // A line each, and the names of the columns; the chart's groups are no allocations.
         assert_eq!(text.lines().count(), allocations + 1);
@@ -49,7 +49,7 @@ fn csv_has_every_row_and_not_only_those_that_are_seen() {
 
 #[test]
 fn a_recording_is_shown_as_it_was_left() {
-    let (mut harness, told) = told("oom");
+    let (mut harness, done) = done("oom");
     let at = point(&harness, 0.99, 0.3);
     click(&mut harness, at);
     key(&mut harness, Key::T);
@@ -64,7 +64,7 @@ fn a_recording_is_shown_as_it_was_left() {
     assert_eq!(view.x, (1e6, 1.2e6));
 
     let mut host = Direct::default();
-    host.told.lock().unwrap().stored = told.lock().unwrap().stored.clone();
+    host.done.lock().unwrap().stored = done.lock().unwrap().stored.clone();
     host.add("oom", "", &bytes_of("oom"));
     let again = open(host);
     let app = again.state();
@@ -73,7 +73,7 @@ fn a_recording_is_shown_as_it_was_left() {
 
     // Another recording begins anew.
     let mut host = Direct::default();
-    host.told.lock().unwrap().stored = told.lock().unwrap().stored.clone();
+    host.done.lock().unwrap().stored = done.lock().unwrap().stored.clone();
     host.add("expandable", "", &bytes_of("expandable"));
     let other = open(host);
     assert_eq!(other.state().selection.alloc, None);
@@ -96,10 +96,10 @@ impl egui::DroppedFile for Dropped {
 
 #[test]
 fn dropped_files_are_opened() {
-    let (mut harness, told) = told("oom");
+    let (mut harness, done) = done("oom");
     harness.input_mut().dropped_files.push(Arc::new(Dropped(PathBuf::from("/runs/rank1.pickle"))));
     settle(&mut harness);
-    assert_eq!(told.lock().unwrap().opened, ["/runs/rank1.pickle"]);
+    assert_eq!(done.lock().unwrap().opened, ["/runs/rank1.pickle"]);
 }
 
 #[test]

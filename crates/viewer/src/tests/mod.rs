@@ -31,13 +31,13 @@ struct Direct {
     session: Session,
     answers: Vec<(Slot, Request, Response)>,
     news: Vec<News>,
-    /// What it was told to do, for a test to look at.
-    told: Arc<Mutex<Told>>,
+    /// What it has done, for a test to look at.
+    done: Arc<Mutex<Done>>,
 }
 
-/// What a host was told.
+/// What a host has done.
 #[derive(Clone, Default)]
-struct Told {
+struct Done {
     opened: Vec<String>,
     saved: Vec<(String, String)>,
     stored: Option<String>,
@@ -99,7 +99,7 @@ impl Host for Direct {
     }
 
     fn open(&mut self, paths: Vec<String>) {
-        self.told.lock().unwrap().opened.extend(paths.clone());
+        self.done.lock().unwrap().opened.extend(paths.clone());
         self.news.push(News::Failed { name: paths.join(" "), message: "not here".into() });
     }
 
@@ -116,16 +116,16 @@ impl Host for Direct {
     }
 
     fn save(&mut self, name: &str, bytes: &[u8]) -> Result<String, String> {
-        self.told.lock().unwrap().saved.push((name.to_owned(), String::from_utf8_lossy(bytes).into_owned()));
+        self.done.lock().unwrap().saved.push((name.to_owned(), String::from_utf8_lossy(bytes).into_owned()));
         Ok(name.to_owned())
     }
 
     fn store(&mut self, state: String) {
-        self.told.lock().unwrap().stored = Some(state);
+        self.done.lock().unwrap().stored = Some(state);
     }
 
     fn stored(&self) -> Option<String> {
-        self.told.lock().unwrap().stored.clone()
+        self.done.lock().unwrap().stored.clone()
     }
 }
 
