@@ -2,7 +2,7 @@
 
 use vramscope_snapshot::{Reader, add_sidecar};
 
-use crate::driver;
+use super::driver;
 
 /// A segment with one block.
 const RECORDING: &str = r#"{"segments": [{"device": 0, "address": 4096, "total_size": 2097152, "allocated_size": 1024,

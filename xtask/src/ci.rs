@@ -126,12 +126,29 @@ fn tee(command: &mut Command, stream: Stream) -> anyhow::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use std::fs;
+
+    use super::{count, root};
 
     #[test]
     fn results_of_cargo_test_are_counted() {
         let result =
             "test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.10s";
         assert_eq!((count(result, "passed"), count(result, "ignored")), (12, 3));
+    }
+
+    /// A file that its crate's test program does not name would not be run, and nobody would notice.
+    #[test]
+    fn every_file_of_tests_is_in_the_program_of_its_crate() {
+        for folder in fs::read_dir(root().join("crates")).unwrap() {
+            let tests = folder.unwrap().path().join("tests");
+            let Ok(program) = fs::read_to_string(tests.join("all.rs")) else { continue };
+            for file in fs::read_dir(tests).unwrap() {
+                let path = file.unwrap().path();
+                let name = path.file_stem().unwrap().to_str().unwrap();
+                let is_test = path.extension().is_some_and(|end| end == "rs") && name != "all";
+                assert!(!is_test || program.contains(&format!("\nmod {name};\n")), "{}", path.display());
+            }
+        }
     }
 }

@@ -1,9 +1,7 @@
 //! Profiles of NPUs: level and peak are those of the totals in the files, whatever the rows lack.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
-use common::{input, read};
+use crate::common::{input, read};
 use vramscope_analysis::{Counter, Moment, Replay, Status};
 use vramscope_snapshot::{Action, AscendPart, AscendProfile, DeviceId, ReadError, Snapshot};
 

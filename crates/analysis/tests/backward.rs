@@ -1,13 +1,11 @@
 //! Memory of a backward pass belongs to the forward line that it was made for.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::{Value, json};
 use vramscope_analysis::{Counter, Line, Replay, by_line, live_weights};
 use vramscope_snapshot::{Reader, Snapshot, StackId};
 
-use common::recording;
+use crate::common::recording;
 
 fn read(events: &Value) -> Snapshot {
     let file = json!({"segments": [], "device_traces": [events]}).to_string();

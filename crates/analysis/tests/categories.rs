@@ -1,14 +1,12 @@
 //! Categories add up to the counters everywhere, and are what the recorded models say they must be.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::Value;
 use vramscope_analysis::categories::{Categories, Rules, classify};
 use vramscope_analysis::{Counter, Moment, Replay, live_weights, moment_at_time};
 use vramscope_snapshot::{DeviceId, Snapshot};
 
-use common::{recording, recording_at, recordings};
+use crate::common::{recording, recording_at, recordings};
 
 struct Run {
     name: &'static str,

@@ -1,8 +1,7 @@
 //! Why memory ran out or went to the driver and back, in traces worked out by hand.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::{
     Amount, Counter, Finding, Kind, Moment, Replay, Severity, fragmentation, gap, insights, nothing_found,

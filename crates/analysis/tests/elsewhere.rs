@@ -1,8 +1,7 @@
 //! Out of memory on a device that others fill: the finding says who, as the recorder's sidecar tells.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::{Capacity, Finding, Kind, Replay, insights, recorded, spans};

@@ -1,8 +1,7 @@
 //! What an expert would say of a recording: of real ones, and of programs written down by hand.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::{

@@ -1,13 +1,11 @@
 //! What is said about real recordings, against PyTorch's counters.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::Value;
 use vramscope_analysis::{Moment, Replay, Status, gap, growth, moment_at_time, spans};
 use vramscope_snapshot::DeviceId;
 
-use common::{recording, recordings};
+use crate::common::{recording, recordings};
 
 /// On every recording, at every mark and in between. What is left unexplained is what holes in the history hide.
 #[test]

@@ -1,8 +1,7 @@
 //! What is found to be wrong, against PyTorch's counters and traces worked out by hand.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -13,7 +12,7 @@ use vramscope_analysis::{
 };
 use vramscope_snapshot::{DeviceId, Snapshot};
 
-use common::{recording, recordings};
+use crate::common::{recording, recordings};
 
 const MIB: u64 = 1 << 20;
 

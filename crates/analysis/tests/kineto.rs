@@ -1,9 +1,8 @@
 //! Traces of PyTorch's profiler: the level is that of the totals which the trace states.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
-use common::{input, read};
+use crate::common;
+use crate::common::{input, read};
 use serde_json::Value;
 use vramscope_analysis::{Counter, Moment, Replay, Status, spans, user_frame};
 use vramscope_snapshot::{Action, DeviceId};

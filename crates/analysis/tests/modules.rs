@@ -1,7 +1,5 @@
 //! Modules are those that the program recorded; without metadata, layers follow from the order of the forward pass.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +8,7 @@ use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_analysis::{Conclusions, Counter, KnownBy, ModulesBy, Replay, module_tree};
 use vramscope_snapshot::{DeviceId, Snapshot};
 
-use common::recording_at;
+use crate::common::recording_at;
 
 struct Run {
     snapshot: Snapshot,

@@ -3,9 +3,7 @@
 //! Beside each recording in `testdata/recordings` lies what `torch.cuda.memory_stats()` said at marked
 //! moments while it was made. The replay must say the same to the byte, current and peak, wherever the
 //! file can tell; where it cannot, the verdict must say so.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +12,7 @@ use serde_json::Value;
 use vramscope_analysis::{Counter, Moment, Replay, Status, moment_at_time};
 use vramscope_snapshot::{DeviceId, EventTable, Reader};
 
-use common::{recording_at, recordings};
+use crate::common::{recording_at, recordings};
 
 /// What a recording lets us know about its past.
 enum Known {

@@ -1,8 +1,7 @@
 //! Random pixels of random pictures against the definition, applied to the plain list of allocations.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use proptest::prelude::*;
 use vramscope_analysis::pictures::{Axis, Cell, Clock, Columns, Lane, Lanes, Pile, Rows, lanes};
 use vramscope_analysis::pools::Pools;

@@ -1,8 +1,7 @@
 //! Pinned host memory: a device of its own, and what rounding to powers of two costs.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::{Counter, Replay, Status, recorded};
 use vramscope_snapshot::{DeviceId, Snapshot, add_sidecar};

@@ -2,10 +2,9 @@
 //!
 //! The hand-made cases ask what PyTorch's own viewer asks of its envelopes, pairing and ghosts in its tests,
 //! with sizes that an allocator can have (multiples of 512). A ghost is an allocation from before the trace.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,8 +1,6 @@
 //! What memory is for, against what PyTorch itself knew: at marks, the address and role of every parameter, gradient,
 //! optimizer state, saved activation and tensor of a KV cache.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +10,7 @@ use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::{Replay, moment_at_time};
 use vramscope_snapshot::{DeviceId, add_sidecar};
 
-use common::{recording_at, unpack};
+use crate::common::{recording_at, unpack};
 
 /// Bytes judged, right and definitely wrong, and what was called what.
 #[derive(Default)]

@@ -1,9 +1,8 @@
 //! Against an allocator that was written independently of the replay: random programs under random
 //! settings, every counter after every event, in every dialect.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use proptest::prelude::*;
 use vramscope_analysis::{Counter, Counters, Moment, Replay, Status};
 use vramscope_snapshot::Snapshot;

@@ -1,13 +1,11 @@
 //! Steps are found from annotations, from optimizers, from passes, and agree with the marks set while recording.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::Value;
 use vramscope_analysis::{KnownBy, Moment, Replay, Steps, StepsBy, moment_at_time, spans, steps};
 use vramscope_snapshot::DeviceId;
 
-use common::{recording, recordings};
+use crate::common::{recording, recordings};
 
 /// The steps of a recording, and the moment of each mark that was set in it.
 fn steps_and_marks(name: &str) -> (Steps, Vec<(String, Moment)>) {

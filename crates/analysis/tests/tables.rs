@@ -1,8 +1,7 @@
 //! Tables: every value fits its column, and the documents say what the definition says.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use std::path::Path;
 
 use vramscope_analysis::tables::{

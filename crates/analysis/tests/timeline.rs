@@ -1,11 +1,9 @@
 //! `export_memory_timeline`: bytes by category, in both of its forms.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::Read;
 
-use common::{input, read};
+use crate::common::{input, read};
 use serde_json::Value;
 use vramscope_analysis::{Counter, Replay, Status};
 use vramscope_snapshot::{DeviceId, Snapshot};

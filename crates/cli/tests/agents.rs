@@ -1,12 +1,10 @@
 //! Answers for agents: one call per question, handles, and answers that stay small.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::{Value, json as value};
 use vramscope_testkit::verbs::PLAIN;
 
-use common::{failure, file, json, recording, text, vramscope};
+use crate::common::{failure, file, json, recording, text, vramscope};
 
 const MIB: u64 = 1 << 20;
 

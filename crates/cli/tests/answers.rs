@@ -1,11 +1,10 @@
 //! Questions about a whole run: its steps, the least it needs, files beside each other, the lives of blocks, findings.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use serde_json::Value;
 
-use common::{failure, file, json, recording, text, vramscope};
+use crate::common::{failure, file, json, recording, text, vramscope};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,7 +1,5 @@
 //! The command as its users run it: what it prints, where, and the exit code.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use common::{failure, file, json, recording, recordings, text, unpacked, vramscope};
+use crate::common::{failure, file, json, recording, recordings, text, unpacked, vramscope};
 
 /// The numbers are PyTorch's, from `oom.oracle.json`, mark "oom".
 #[test]

@@ -1,12 +1,10 @@
 //! Runs of thousands of ranks, and datasets of them.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{json, recording, text, vramscope};
+use crate::common::{json, recording, text, vramscope};
 
 /// Two steps of a small program: one allocation stays, one comes and goes. `kept` and `passing` are their sizes in MiB.
 fn snapshot(kept: u64, passing: u64) -> String {

@@ -1,6 +1,6 @@
 //! Each fuzz target on stable, for a few seconds: what it starts from, and mutants of that. `cargo xtask fuzz` goes on
 //! from here for a given time.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "../../../fuzz/driver.rs"]
 mod driver;

@@ -1,5 +1,5 @@
 //! `summary --fail-on`: what a recording may not have, for scripts and continuous integration.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::path::Path;
 use std::process::Command;

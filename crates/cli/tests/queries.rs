@@ -1,11 +1,9 @@
 //! Moments, filters and devices as users type them: the same words for every verb.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::Value;
 
-use common::{failure, file, json, recording, recordings, text, vramscope};
+use crate::common::{failure, file, json, recording, recordings, text, vramscope};
 
 /// The same moment by its event, its time, and as the peak.
 #[test]

@@ -1,5 +1,5 @@
 //! The JSON output is what `docs/schema` says.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! The terminal UI in a real terminal: the program in a pty, its output in a terminal emulator.
 #![cfg(unix)]
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::{Read, Write};
 use std::num::NonZero;

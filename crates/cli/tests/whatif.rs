@@ -1,5 +1,5 @@
 //! `whatif` and `tune` on recordings whose reruns under other settings are known.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,15 +1,14 @@
 //! Requests and answers on real recordings.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use vramscope_analysis::query::MomentSpec;
 use vramscope_analysis::{AllocIdx, Counter, Moment, Replay};
 use vramscope_engine::*;
 use vramscope_snapshot::Reader;
 use vramscope_testkit::{Dialect, Options};
 
-use common::{Recording, open};
+use crate::common::{Recording, open};
 
 #[test]
 fn all_answers_about_a_moment_agree() {

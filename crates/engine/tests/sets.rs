@@ -1,12 +1,10 @@
 //! Some allocations alone, and what is live by what it has in common.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use vramscope_analysis::{Counter, Moment};
 use vramscope_engine::*;
 
-use common::{Recording, open};
+use crate::common::{Recording, open};
 
 /// The stretch of one moment.
 fn only_at(at: Moment) -> Stretch {

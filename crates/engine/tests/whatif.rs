@@ -1,7 +1,5 @@
 //! Other settings behind a viewer: answers come order by order, agree with each other, and can be cancelled.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::cell::Cell;
 
@@ -9,7 +7,7 @@ use vramscope_analysis::whatif::{Limit, Tone, Under};
 use vramscope_analysis::{Counter, Moment};
 use vramscope_engine::*;
 
-use common::{Recording, open};
+use crate::common::{Recording, open};
 
 fn under(settings: &str) -> Under {
     Under { settings: settings.into(), limit: Limit::Recorded }

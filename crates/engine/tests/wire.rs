@@ -1,13 +1,11 @@
 //! Messages as bytes.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod common;
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use vramscope_analysis::whatif::{Limit, Under};
 use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment};
 use vramscope_engine::*;
 
-use common::{Recording, open};
+use crate::common::{Recording, open};
 
 /// One request of each type.
 fn requests(of: Source, at: Moment) -> Vec<Request> {

@@ -1,5 +1,5 @@
 //! The truth of each case is known without vramscope.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::process::Command;
 

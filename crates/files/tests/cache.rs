@@ -1,5 +1,5 @@
 //! Opening again is instant, and never wrong.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

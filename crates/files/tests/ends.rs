@@ -1,5 +1,5 @@
 //! Reading ends whichever way it ends: refused, cancelled or failed, at any byte, of files, pipes and many at once.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test")]
 
 use std::fs::{self, File};
 use std::io::Write;

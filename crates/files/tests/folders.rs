@@ -1,5 +1,5 @@
 //! A folder opens as a run: its snapshots by content, its ranks by name.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

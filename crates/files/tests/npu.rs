@@ -1,5 +1,5 @@
 //! Snapshots of NPUs and XPUs, and the file beside an NPU's that says who else holds memory.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! Folders of Ascend profiles: found by their names, with role and rank.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

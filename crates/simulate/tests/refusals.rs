@@ -1,5 +1,5 @@
 //! Recordings that other rules served: refused, with the reason.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::{Value, json};
 use vramscope_simulate::Study;

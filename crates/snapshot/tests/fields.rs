@@ -1,8 +1,7 @@
 //! Every field of the format: input, question, expected answer. Each case is read from every dialect.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use vramscope_snapshot::{
     Action, BlockState, DeviceId, EventTable, PoolId, ReadError, SegmentKind, Snapshot, StackId, Stage,
 };

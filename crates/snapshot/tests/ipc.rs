@@ -1,8 +1,7 @@
 //! What goes into the cache comes out the same.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
+use crate::common;
 use vramscope_snapshot::ipc;
 
 #[test]

@@ -1,5 +1,4 @@
 //! Recordings and other inputs, for the tests of this crate.
-#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! What tests of the command share: running it, and what they run it on.
-#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Recordings, for the tests of this crate.
-#![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! The recordings in `testdata`, for the tests of this crate.
-#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::path::Path;
 
@@ -17,19 +16,6 @@ pub(crate) fn recordings() -> Vec<(String, Vec<u8>)> {
     found.sort();
     assert!(found.len() > 90);
     found
-}
-
-/// A recording as PyTorch wrote it.
-pub(crate) fn recording(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings");
-    unpack(&std::fs::read(folder.join(format!("{name}.xz"))).unwrap())
-}
-
-/// Takes the xz packing off.
-pub(crate) fn unpack(packed: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut lzma_rust2::XzReader::new(packed, true), &mut bytes).unwrap();
-    bytes
 }
 
 /// Reads bytes in one piece.

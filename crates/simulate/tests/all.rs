@@ -1,0 +1,7 @@
+//! All tests of this crate in one program: a program for each file would take longer to link than to run.
+#![allow(missing_docs, reason = "tests")]
+
+mod agreement;
+mod random;
+mod refusals;
+mod reruns;
