@@ -52,6 +52,7 @@ fn all(steps: &mut Steps) -> anyhow::Result<String> {
         ensure!(skipped.is_none(), "tests were skipped: {}", skipped.map_or("", |line| line));
         Ok(())
     })?;
+    steps.step("wheel", wheel::quick)?;
     Ok(summary)
 }
 

@@ -41,7 +41,7 @@ enum Command {
     Wasm,
     /// Package the crates as they would be published, and compile what was packaged (after `web`)
     Package,
-    /// Build a wheel in little time, and try it in a new environment (after `web`)
+    /// Make a wheel of the program in target/debug, and try it in a new environment (after `web` and a build)
     Wheel,
     /// Build what is handed out: page, wheels, static programs, checksums, list of contents, notes; and try it
     Dist(dist::Args),

@@ -23,8 +23,16 @@ const DEBIAN_PACKAGES: [&str; 12] = [
 ];
 
 /// What reads our tables; what builds wheels; what tests the Python package and the server for agents.
-const PYTHON_PACKAGES: [&str; 7] =
-    ["duckdb==1.*", "polars==1.*", "maturin==1.*", "pytest==9.*", "pyarrow", "jsonschema==4.*", "mcp==2.*"];
+const PYTHON_PACKAGES: [&str; 8] = [
+    "duckdb==1.*",
+    "polars==1.*",
+    "maturin==1.*",
+    "wheel==0.*",
+    "pytest==9.*",
+    "pyarrow",
+    "jsonschema==4.*",
+    "mcp==2.*",
+];
 
 pub(crate) fn setup() -> anyhow::Result<()> {
     target().context("the wasm32 target")?;
@@ -70,7 +78,7 @@ fn python() -> anyhow::Result<()> {
     let python = folder.join("bin/python");
     if works(
         Command::new(&python)
-            .args(["-c", "import duckdb, jsonschema, maturin, mcp, polars, pyarrow, pytest"]),
+            .args(["-c", "import duckdb, jsonschema, maturin, mcp, polars, pyarrow, pytest, wheel"]),
     ) {
         return Ok(());
     }

@@ -21,12 +21,13 @@ pub(crate) enum How<'a> {
     Portable(&'a str),
     /// As it is handed out, for this system.
     Native,
-    /// As `cargo xtask wheel` tries it: in little time.
-    Quick,
 }
 
 /// Where a virtual environment has its programs.
 const PROGRAMS: &str = if cfg!(windows) { "Scripts" } else { "bin" };
+
+/// The program, as a file.
+const PROGRAM: &str = if cfg!(windows) { "vramscope.exe" } else { "vramscope" };
 
 /// A program of the virtual environment that `cargo xtask setup` makes.
 pub(crate) fn tool(name: &str) -> Command {
@@ -52,28 +53,55 @@ pub(crate) fn build(how: How<'_>, folder: &Path) -> anyhow::Result<PathBuf> {
             maturin.args(["--zig", "--compatibility", "manylinux2014", "--target", target]);
         }
         How::Native => {}
-        How::Quick => {
-            maturin.args(["--profile", "dev", "--strip", "false", "--compatibility", "linux"]);
-        }
     }
     process::run(&mut maturin)?;
+    let wheel = only(folder)?;
+    let bytes = fs::metadata(&wheel)?.len();
+    ensure!(bytes <= MOST_BYTES, "the wheel is too large: {bytes} bytes, {MOST_BYTES} at most");
+    Ok(wheel)
+}
+
+/// The wheel of a folder.
+fn only(folder: &Path) -> anyhow::Result<PathBuf> {
     let wheels = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     let wheels: Vec<PathBuf> =
         wheels.filter(|path| path.extension().is_some_and(|end| end == "whl")).collect();
     let [wheel] = &wheels[..] else { bail!("{} wheels in {}", wheels.len(), folder.display()) };
-    let bytes = fs::metadata(wheel)?.len();
-    ensure!(
-        matches!(how, How::Quick) || bytes <= MOST_BYTES,
-        "the wheel is too large: {bytes} bytes, {MOST_BYTES} at most"
-    );
     Ok(wheel.clone())
 }
 
-/// Builds a wheel in little time and tries it. Not in the gate: without the rest of the workspace most dependencies have
-/// other features, and are built once more.
+/// Tries a wheel with the program that the tests have run. Maturin would build it again: without the rest of the workspace
+/// most dependencies have other features. So it writes what it says about the wheel, and the rest is put beside that.
 pub(crate) fn quick() -> anyhow::Result<()> {
-    let folder = tempfile::tempdir()?;
-    check(&build(How::Quick, folder.path())?)
+    let program = root().join("target/debug").join(PROGRAM);
+    ensure!(program.exists(), "there is no {}: `cargo build` builds it", program.display());
+    let place = tempfile::tempdir()?;
+    let (tree, wheels) = (place.path().join("tree"), place.path().join("wheels"));
+    fs::create_dir(&wheels)?;
+    let mut metadata = tool("maturin");
+    metadata.args(["pep517", "write-dist-info", "--compatibility", "linux", "--metadata-directory"]);
+    process::run(metadata.arg(&tree).current_dir(root()))?;
+    let scripts = tree.join(concat!("vramscope-", env!("CARGO_PKG_VERSION"), ".data/scripts"));
+    fs::create_dir_all(&scripts)?;
+    fs::copy(program, scripts.join(PROGRAM))?;
+    copy_sources(&root().join("python/vramscope"), &tree.join("vramscope"))?;
+    process::run(tool("wheel").arg("pack").arg(&tree).arg("--dest-dir").arg(&wheels))?;
+    check(&only(&wheels)?)
+}
+
+/// Copies a folder without what Python has compiled.
+fn copy_sources(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() && name != "__pycache__" {
+            copy_sources(&path, &to.join(name))?;
+        } else if path.is_file() {
+            fs::copy(path, to.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Installs a wheel where there is nothing else, and does with it what a user does first.
@@ -113,8 +141,7 @@ pub(crate) fn check(wheel: &Path) -> anyhow::Result<()> {
     serve.wait()?;
     ensure!(page?.contains("<canvas"), "serve has no page");
     eprintln!("{:<20}{:>8.3} s", "vramscope serve", began.elapsed().as_secs_f64());
-    let program = format!("vramscope{}", std::env::consts::EXE_SUFFIX);
-    let program = fs::metadata(environment.join(PROGRAMS).join(program))?.len();
+    let program = fs::metadata(environment.join(PROGRAMS).join(PROGRAM))?.len();
     eprintln!("wheel {} bytes, program {program} bytes", fs::metadata(wheel)?.len());
     Ok(())
 }
