@@ -191,6 +191,25 @@ impl Drop for Mounted {
     }
 }
 
+/// By how each format begins.
+#[test]
+fn the_name_of_the_file_says_the_format_unless_an_option_does() {
+    let place = Place::new();
+    let formats = [
+        ("a.parquet", &[][..], &b"PAR1"[..]),
+        ("a.Arrow", &[], b"ARROW1"),
+        ("a.jsonl", &[], b"{"),
+        ("a.csv", &[], b"device,"),
+        ("a.txt", &[], b"device,"),
+        ("b.parquet", &["--format", "jsonl"], b"{"),
+    ];
+    for (name, more, beginning) in formats {
+        let file = place.path(name);
+        assert!(place.export(&file, more).status.success(), "{name}");
+        assert!(fs::read(file).unwrap().starts_with(beginning), "{name}");
+    }
+}
+
 #[test]
 fn a_dash_is_standard_output() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use crate::args::{CacheArgs, FileArgs, FilterArgs};
 /// The tables and their columns are described in docs/tables.md, datasets in docs/sql.md.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  vramscope export snapshot.pickle --table allocations --format parquet -o allocations.parquet
+  vramscope export snapshot.pickle -o allocations.parquet
   duckdb -c \"select max(requested) from 'events.parquet'\"
   vramscope export runs/ --dataset tables/      # all tables of all ranks
   vramscope export snapshot.pickle --format perfetto -o trace.json    # open in ui.perfetto.dev")]
@@ -34,9 +34,9 @@ pub(crate) struct ExportArgs {
     /// Which table
     #[arg(long, value_name = "TABLE", value_parser = table(), default_value = Whole::Allocations.name())]
     pub(crate) table: Whole,
-    /// The format
-    #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
-    pub(crate) format: ExportFormat,
+    /// The format [default: that of the file's name, else csv]
+    #[arg(long, value_enum)]
+    format: Option<ExportFormat>,
     /// Only these columns
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) columns: Vec<String>,
@@ -52,6 +52,20 @@ pub(crate) struct ExportArgs {
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
+}
+
+impl ExportArgs {
+    /// The format that was asked for, or else the one that the file's name says.
+    pub(crate) fn format(&self) -> ExportFormat {
+        let ending = self.file.path().and_then(|path| path.extension()?.to_str());
+        let by_name = || match ending?.to_ascii_lowercase().as_str() {
+            "jsonl" | "ndjson" => Some(ExportFormat::Jsonl),
+            "arrow" | "feather" | "ipc" => Some(ExportFormat::Arrow),
+            "parquet" => Some(ExportFormat::Parquet),
+            _ => None,
+        };
+        self.format.or_else(by_name).unwrap_or(ExportFormat::Csv)
+    }
 }
 
 fn keys(text: &str) -> Result<Key, String> {

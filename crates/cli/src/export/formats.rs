@@ -26,7 +26,7 @@ pub(super) fn write(
     let table = args.table;
     let chosen = chosen(table, &args.columns)?;
     let columns = picked(table.columns(), &chosen);
-    match args.format {
+    match args.format() {
         ExportFormat::Csv => {
             write!(out, "{}", csv_heading(&columns))?;
             each_row(subjects, table, &mut |row| {
@@ -38,7 +38,7 @@ pub(super) fn write(
             Ok(writeln!(out)?)
         }),
         ExportFormat::Arrow | ExportFormat::Parquet => {
-            let is_packed = args.format == ExportFormat::Parquet;
+            let is_packed = args.format() == ExportFormat::Parquet;
             // The device is a key, and stands in front of the columns.
             let is_chosen = |column: &Column| {
                 columns.iter().any(|chosen| chosen.name == column.name)

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         return dataset::write(&args.paths, folder, args.cache.cache().as_ref(), out);
     }
     let [path] = args.paths.as_slice() else { bail!("several paths; write them with --dataset DIR") };
-    let is_binary = matches!(args.format, ExportFormat::Arrow | ExportFormat::Parquet);
+    let is_binary = matches!(args.format(), ExportFormat::Arrow | ExportFormat::Parquet);
     if is_binary && args.file.path().is_none() && std::io::stdout().is_terminal() {
         bail!("this format is not for a terminal; name a file with -o");
     }
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     }
     let subjects = open_path(path, &args.filter, &args.cache)?;
     output::write_to(&args.file, &args.paths, out, |out| {
-        if args.format == ExportFormat::Perfetto {
+        if args.format() == ExportFormat::Perfetto {
             return perfetto::write(&subjects, out);
         }
         let formulas = if args.escape_formulas { Formulas::Escape } else { Formulas::Keep };
