@@ -7,16 +7,13 @@ use anyhow::{Context, bail, ensure};
 
 use crate::licenses;
 use crate::package;
-use crate::process::{self, cargo, line, root, works};
+use crate::process::{self, cargo, line, linted, root, works};
 use crate::steps::Steps;
 use crate::web::{self, Page};
 use crate::wheel;
 
-/// Examples have been checked by clippy; linking them would take longer.
-const KINDS: [&str; 3] = ["--lib", "--bins", "--tests"];
-
-/// What would be built a second time, with all that it needs, for no tests: xtask's own have a step of their own.
-const WITHOUT_TOOLS: [&str; 4] = ["--exclude", "xtask", "--exclude", "vramscope-bench"];
+/// All but this program, which has a step of its own: with it much that is built already would be built again.
+const WORKSPACE: [&str; 4] = ["--workspace", "--locked", "--exclude", "xtask"];
 
 /// Fails on unformatted code, on any warning, on a license that is not allowed, and on a failing or skipped test.
 /// The tests include those in real browsers, on a virtual screen and with other people's tools.
@@ -32,17 +29,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn all(steps: &mut Steps) -> anyhow::Result<String> {
     steps.step("format", || process::run(&mut cargo(&["fmt", "--all", "--check"])))?;
     steps.step("licenses", licenses::check)?;
-    steps.step("xtask", || process::run(&mut cargo(&["test", "--locked", "--package", "xtask"])))?;
-    steps.step("lints", || {
-        clippy(&["--workspace", "--all-targets", "--features", "vramscope-viewer/screenshots"])
+    // Clippy compiles the workspace in all steps: a warning of any target fails, and nothing is compiled for lints alone.
+    steps.step("xtask", || {
+        process::run(linted(&mut cargo(&["test", "--locked", "--package", "xtask", "--all-targets"])))
     })?;
-    // Before the tests, because the program contains it. With clippy, for what only browsers have.
+    // Before the tests, because the program contains it.
     steps.step("page", || web::build(Page::Quick))?;
-    steps.step("tests in documentation", || {
-        process::run(cargo(&["test", "--workspace", "--locked", "--doc"]).args(WITHOUT_TOOLS))
-    })?;
+    steps
+        .step("tests in documentation", || process::run(linted(cargo(&["test", "--doc"]).args(WORKSPACE))))?;
     let summary = steps.step("tests", tests)?;
-    // Without a window, for the lints of that, too.
+    // Without a window.
     steps.step("package", package::package)?;
     steps.step("Python package", || {
         let mut pytest = wheel::tool("pytest");
@@ -56,24 +52,20 @@ fn all(steps: &mut Steps) -> anyhow::Result<String> {
     Ok(summary)
 }
 
-fn clippy(what: &[&str]) -> anyhow::Result<()> {
-    process::run(cargo(&["clippy", "--locked"]).args(what).args(["--", "--deny", "warnings"]))
-}
-
 /// Nextest gives each test a process of its own and stops one that hangs; where it is not installed, cargo's own
 /// tests do. Returns the line that says how many tests ran.
 fn tests() -> anyhow::Result<String> {
     if works(&mut cargo(&["nextest", "--version"])) {
         // Without colors, because its last line is read.
-        let run = ["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--color", "never"];
-        let lines = tee(cargo(&run).args(KINDS).args(WITHOUT_TOOLS), Stream::Stderr)?;
+        let run = ["nextest", "run", "--all-targets", "--no-fail-fast", "--color", "never"];
+        let lines = tee(linted(cargo(&run).args(WORKSPACE)), Stream::Stderr)?;
         let summary = lines.iter().rfind(|line| line.contains("tests run:"));
         let summary = summary.context("nextest has not said how many tests ran")?;
         ensure!(summary.contains(" 0 skipped"), "tests were skipped: {summary}");
         return Ok(summary.clone());
     }
-    let run = ["test", "--workspace", "--locked", "--no-fail-fast"];
-    let lines = tee(cargo(&run).args(KINDS).args(WITHOUT_TOOLS), Stream::Stdout)?;
+    let run = ["test", "--all-targets", "--no-fail-fast"];
+    let lines = tee(linted(cargo(&run).args(WORKSPACE)), Stream::Stdout)?;
     let results: Vec<&String> = lines.iter().filter(|line| line.starts_with("test result:")).collect();
     let count = |what: &str| results.iter().map(|result| count(result, what)).sum::<u64>();
     let (passed, ignored) = (count("passed"), count("ignored"));

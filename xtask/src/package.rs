@@ -9,13 +9,14 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::process::{cargo, root, run, works};
+use crate::process::{cargo, linted, root, run, works};
+use crate::web;
 
 /// What is not published.
 const PRIVATE: [&str; 6] =
     ["vramscope-testkit", "vramscope-soft", "vramscope-bench", "vramscope-e2e", "vramscope-evals", "xtask"];
 
-/// Packages the crates into `target/package` with the page of `dist/web`, and lints what was packaged.
+/// Packages the crates into `target/package` with the page of `dist/web`, and compiles what was packaged.
 pub(crate) fn package() -> anyhow::Result<()> {
     let page = Page::put()?;
     let package = || {
@@ -54,14 +55,9 @@ impl Drop for Page {
     }
 }
 
-/// Compiles the packaged program against the packaged libraries, with clippy, and without its window: the workspace's own
-/// lints are with it.
+/// Compiles the packaged program against the packaged libraries, with clippy, and without its window.
 fn verify(packages: &Path) -> anyhow::Result<()> {
-    let folder = packages.join("unpacked");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
+    let (folder, fresh) = (packages.join("unpacked"), tempfile::tempdir()?);
     let version = env!("CARGO_PKG_VERSION");
     let mut patches = String::new();
     for entry in fs::read_dir(packages)? {
@@ -70,23 +66,52 @@ fn verify(packages: &Path) -> anyhow::Result<()> {
             continue;
         };
         let Some(name) = stem.strip_suffix(version).and_then(|name| name.strip_suffix('-')) else { continue };
-        // All times in a package are the same, whatever its contents: with them cargo would take the last check for this.
-        run(Command::new("tar").arg("-xmzf").arg(&path).arg("-C").arg(&folder))?;
+        run(Command::new("tar").arg("-xzf").arg(&path).arg("-C").arg(fresh.path()))?;
         patches += &format!("{name} = {{ path = {stem:?} }}\n");
     }
-    let program = folder.join(format!("vramscope-{version}"));
-    ensure!(program.join("page/vramscope.wasm.gz").exists(), "the packaged program has no page");
     let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
     let profiles = manifest.find("[profile.dev]").and_then(|at| manifest.get(at..));
     let profiles = profiles.context("no [profile.dev] in Cargo.toml")?;
+    // What we depend on is shared; our own code does not run, and is not optimized.
+    let profiles =
+        profiles.lines().filter(|line| !line.starts_with("vramscope")).collect::<Vec<_>>().join("\n");
+    let members = format!("\"vramscope-{version}\", \"vramscope-viewer-{version}\"");
     let manifest = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [\"vramscope-{version}\", \"vramscope-viewer-{version}\"]\n\n[patch.crates-io]\n{patches}\n{profiles}"
+        "[workspace]\nresolver = \"3\"\nmembers = [{members}]\n\n[patch.crates-io]\n{patches}\n{profiles}\n"
     );
-    fs::write(folder.join("Cargo.toml"), manifest)?;
-    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
-    let packages = ["--package", "vramscope", "--package", "vramscope-viewer"];
-    let mut check = Command::new("cargo");
-    check.args(["clippy", "--quiet", "--no-default-features", "--features", "vramscope-viewer/window"]);
-    check.args(packages).arg("--target-dir").arg(root().join("target")).args(["--", "--deny", "warnings"]);
-    run(check.current_dir(&folder))
+    fs::write(fresh.path().join("Cargo.toml"), manifest)?;
+    fs::copy(root().join("Cargo.lock"), fresh.path().join("Cargo.lock"))?;
+    // All times in a package are the same, whatever its contents: cargo is to see what has changed, and only that.
+    update(fresh.path(), &folder)?;
+    let program = folder.join(format!("vramscope-{version}"));
+    ensure!(program.join("page/vramscope.wasm.gz").exists(), "the packaged program has no page");
+    let build = ["build", "--quiet", "--no-default-features", "--features", "vramscope-viewer/window"];
+    let mut build = cargo(&build);
+    build.args(["--package", "vramscope", "--package", "vramscope-viewer"]);
+    build.args(["--config", "profile.dev.opt-level=0"]).arg("--target-dir").arg(root().join("target"));
+    run(linted(&mut build).current_dir(&folder))
+}
+
+/// Makes a folder equal to another one, and writes only what differs.
+fn update(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(to)? {
+        let there = entry?.path();
+        let Some(name) = there.file_name() else { continue };
+        match (from.join(name).exists(), there.is_dir()) {
+            (true, _) => {}
+            (false, true) => fs::remove_dir_all(&there)?,
+            (false, false) => fs::remove_file(&there)?,
+        }
+    }
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, there) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            update(&path, &there)?;
+        } else {
+            web::write(&there, &fs::read(&path)?)?;
+        }
+    }
+    Ok(())
 }

@@ -88,8 +88,8 @@ pub(crate) fn build(page: Page) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes what has changed only: the binary is built anew when the page is.
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+/// Writes what has changed only: what contains a file is built anew when it is written.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());
     }

@@ -5,7 +5,6 @@ mod golden;
 mod kept;
 mod pictures;
 mod profiles;
-#[cfg(feature = "screenshots")]
 mod screenshots;
 mod stories;
 mod texts;

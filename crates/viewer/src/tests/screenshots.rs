@@ -6,7 +6,8 @@ use egui_kittest::kittest::Queryable;
 use super::{click, key, point, root, settle, window};
 use crate::views::Tab;
 
-#[test]
+#[cfg_attr(feature = "screenshots", test)]
+#[cfg_attr(not(feature = "screenshots"), allow(dead_code, reason = "compiled and linted with the tests"))]
 fn screenshots_of_every_view() {
     let folder = root().join("docs/screenshots");
     let names = [
