@@ -58,7 +58,11 @@ fn tests() -> anyhow::Result<String> {
     if works(&mut cargo(&["nextest", "--version"])) {
         // Without colors, because its last line is read.
         let run = ["nextest", "run", "--all-targets", "--no-fail-fast", "--color", "never"];
-        let lines = tee(linted(cargo(&run).args(WORKSPACE)), Stream::Stderr)?;
+        // One more than there are cores: browsers and terminals often wait.
+        let threads = std::thread::available_parallelism()?.get() + 1;
+        let mut run = cargo(&run);
+        run.args(WORKSPACE).arg(format!("--test-threads={threads}"));
+        let lines = tee(linted(&mut run), Stream::Stderr)?;
         let summary = lines.iter().rfind(|line| line.contains("tests run:"));
         let summary = summary.context("nextest has not said how many tests ran")?;
         ensure!(summary.contains(" 0 skipped"), "tests were skipped: {summary}");

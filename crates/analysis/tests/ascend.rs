@@ -1,5 +1,4 @@
 //! Profiles of NPUs: level and peak are those of the totals in the files, whatever the rows lack.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common::{input, read};
 use vramscope_analysis::{Counter, Moment, Replay, Status};

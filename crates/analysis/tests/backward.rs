@@ -1,5 +1,4 @@
 //! Memory of a backward pass belongs to the forward line that it was made for.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::{Value, json};
 use vramscope_analysis::{Counter, Line, Replay, by_line, live_weights};

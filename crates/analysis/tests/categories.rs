@@ -1,5 +1,4 @@
 //! Categories add up to the counters everywhere, and are what the recorded models say they must be.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::Value;
 use vramscope_analysis::categories::{Categories, Rules, classify};

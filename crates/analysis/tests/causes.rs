@@ -1,5 +1,4 @@
 //! Why memory ran out or went to the driver and back, in traces worked out by hand.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use serde_json::{Value, json};

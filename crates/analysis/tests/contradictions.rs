@@ -1,6 +1,5 @@
 //! Files whose events and segments contradict each other: levels stay at or above zero, and the verdict says by how
 //! much. The numbers are worked out by hand.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use vramscope_analysis::{Counter, Moment, Replay, Status, fragmentation, gap, phases, spans};
 use vramscope_snapshot::{DeviceId, Reader, Snapshot};

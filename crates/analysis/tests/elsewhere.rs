@@ -1,5 +1,4 @@
 //! Out of memory on a device that others fill: the finding says who, as the recorder's sidecar tells.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use serde_json::{Value, json};

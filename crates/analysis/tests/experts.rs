@@ -1,5 +1,4 @@
 //! What an expert would say of a recording: of real ones, and of programs written down by hand.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
 //! What is said about real recordings, against PyTorch's counters.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::Value;
 use vramscope_analysis::{Moment, Replay, Status, gap, growth, moment_at_time, spans};

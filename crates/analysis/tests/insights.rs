@@ -1,5 +1,4 @@
 //! What is found to be wrong, against PyTorch's counters and traces worked out by hand.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use std::collections::BTreeMap;

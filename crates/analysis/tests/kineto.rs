@@ -1,5 +1,4 @@
 //! Traces of PyTorch's profiler: the level is that of the totals which the trace states.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use crate::common::{input, read};

@@ -1,5 +1,4 @@
 //! Modules are those that the program recorded; without metadata, layers follow from the order of the forward pass.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,7 +3,6 @@
 //! Beside each recording in `testdata/recordings` lies what `torch.cuda.memory_stats()` said at marked
 //! moments while it was made. The replay must say the same to the byte, current and peak, wherever the
 //! file can tell; where it cannot, the verdict must say so.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

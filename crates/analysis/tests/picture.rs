@@ -1,5 +1,4 @@
 //! Random pixels of random pictures against the definition, applied to the plain list of allocations.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use proptest::prelude::*;

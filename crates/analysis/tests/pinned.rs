@@ -1,5 +1,4 @@
 //! Pinned host memory: a device of its own, and what rounding to powers of two costs.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use serde_json::{Value, json};

@@ -2,7 +2,6 @@
 //!
 //! The hand-made cases ask what PyTorch's own viewer asks of its envelopes, pairing and ghosts in its tests,
 //! with sizes that an allocator can have (multiples of 512). A ghost is an allocation from before the trace.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use std::collections::BTreeMap;

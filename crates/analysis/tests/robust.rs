@@ -1,6 +1,5 @@
 //! Any bytes at all: no panic, no hang, memory bounded by the input, and the same answer however the
 //! input is cut. Real recordings in every dialect are damaged tens of thousands of times.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "../../../fuzz/driver.rs"]
 mod driver;

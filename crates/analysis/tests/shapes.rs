@@ -4,7 +4,6 @@
 //! of the modules: 8 MiB = 8192 · 512 · 2 of embedding, 512 KiB = 512 · 512 · 2 of queries, 256 KiB of keys and
 //! values (4 heads of 64), 1376 KiB = 1376 · 512 · 2 of the MLP, 1 KiB = 512 · 2 of a norm. The labels have
 //! 8192 B = 1024 · 8, padded by one per sequence 8224 B = 1028 · 8: four sequences of 256 tokens.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::path::Path;
 

@@ -1,6 +1,5 @@
 //! Against an allocator that was written independently of the replay: random programs under random
 //! settings, every counter after every event, in every dialect.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use proptest::prelude::*;

@@ -1,5 +1,4 @@
 //! Steps are found from annotations, from optimizers, from passes, and agree with the marks set while recording.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::Value;
 use vramscope_analysis::{KnownBy, Moment, Replay, Steps, StepsBy, moment_at_time, spans, steps};

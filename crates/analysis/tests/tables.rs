@@ -1,5 +1,4 @@
 //! Tables: every value fits its column, and the documents say what the definition says.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use std::path::Path;

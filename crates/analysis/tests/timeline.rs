@@ -1,5 +1,4 @@
 //! `export_memory_timeline`: bytes by category, in both of its forms.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::Read;
 

@@ -1,5 +1,4 @@
 //! Answers for agents: one call per question, handles, and answers that stay small.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::{Value, json as value};
 use vramscope_testkit::verbs::PLAIN;

@@ -1,5 +1,4 @@
 //! Questions about a whole run: its steps, the least it needs, files beside each other, the lives of blocks, findings.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use serde_json::Value;

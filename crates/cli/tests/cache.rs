@@ -1,6 +1,5 @@
 //! A second command gives the same answer as the first, whatever happens to the cache.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,5 +1,4 @@
 //! The command as its users run it: what it prints, where, and the exit code.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::io::Write;

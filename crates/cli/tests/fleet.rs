@@ -1,5 +1,4 @@
 //! Runs of thousands of ranks, and datasets of them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
 //! Each fuzz target on stable, for a few seconds: what it starts from, and mutants of that. `cargo xtask fuzz` goes on
 //! from here for a given time.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "../../../fuzz/driver.rs"]
 mod driver;

@@ -1,5 +1,4 @@
 //! `mcp install` and `skill install` write what clients read, and nothing else.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! `summary --fail-on`: what a recording may not have, for scripts and continuous integration.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,6 @@
 //! Files that the command writes: whatever happens, what was there is there or the new one is whole; and text that leaves
 //! for a terminal, a spreadsheet or a browser does nothing there.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,5 +1,4 @@
 //! Moments, filters and devices as users type them: the same words for every verb.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use serde_json::Value;
 

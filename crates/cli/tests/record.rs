@@ -1,7 +1,6 @@
 //! `vramscope run` becomes `python -m vramscope run`: which Python, with which words, and what it says without one.
 //! python/tests/test_run.py has it with the package.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,6 @@
 //! Every verb on inputs of n and 4 n: time and memory grow with the input, not faster. Here each verb meets every fourth
 //! shape, about fourteen; `cargo xtask scale` tries all of them, with larger inputs.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 

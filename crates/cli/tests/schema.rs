@@ -1,5 +1,4 @@
 //! The JSON output is what `docs/schema` says.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,5 @@
 //! Every surface says the same thing: for every recording, the command line's text and JSON, the terminal UI, reports and
 //! the engine behind the window and the page have the same numbers and the same words.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

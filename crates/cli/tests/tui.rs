@@ -1,6 +1,5 @@
 //! The terminal UI in a real terminal: the program in a pty, its output in a terminal emulator.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::{Read, Write};
 use std::num::NonZero;

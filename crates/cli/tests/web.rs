@@ -1,6 +1,5 @@
 //! `report` and `serve` without a browser: what they write, and whom they answer. `crates/e2e` looks at
 //! the page itself; here a page of two lines stands in its place.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,4 @@
 //! `whatif` and `tune` on recordings whose reruns under other settings are known.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,5 +1,4 @@
 //! Requests and answers on real recordings.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use vramscope_analysis::query::MomentSpec;

@@ -1,5 +1,4 @@
 //! Some allocations alone, and what is live by what it has in common.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use vramscope_analysis::{Counter, Moment};
 use vramscope_engine::*;

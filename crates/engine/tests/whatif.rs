@@ -1,5 +1,4 @@
 //! Other settings behind a viewer: answers come order by order, agree with each other, and can be cancelled.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::cell::Cell;
 

@@ -1,5 +1,4 @@
 //! Messages as bytes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use vramscope_analysis::whatif::{Limit, Under};
 use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment};

@@ -1,5 +1,4 @@
 //! The scripted agent finds line and cause: the measure of whether answers are complete and small.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use vramscope_evals::case::{cases, root};
 use vramscope_evals::score::{Score, table};

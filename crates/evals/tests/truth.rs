@@ -1,5 +1,4 @@
 //! The truth of each case is known without vramscope.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
 //! All tests of this crate in one program: a program for each file would take longer to link than to run.
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod cache;
 mod ends;

@@ -1,5 +1,4 @@
 //! Opening again is instant, and never wrong.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! A folder opens as a run: its snapshots by content, its ranks by name.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,6 @@
 //! What is opened because of its name is a regular file: pipes, devices and links of the right name neither hang nor fill
 //! memory, and folders end. The test runner's time limit ends a hang.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

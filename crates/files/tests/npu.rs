@@ -1,5 +1,4 @@
 //! Snapshots of NPUs and XPUs, and the file beside an NPU's that says who else holds memory.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Folders of Ascend profiles: found by their names, with role and rank.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
 //! `X.vramscope.json` beside `X.pickle`: found, read with bounds, and noticed by the cache when it changes.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs;
 use std::path::Path;

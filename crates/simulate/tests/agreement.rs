@@ -1,6 +1,5 @@
 //! Every recording in `testdata` under its own settings: a table of agreement, with the reason for each that is not
 //! exact. Print it with `cargo test -p vramscope-simulate --test agreement -- --nocapture`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Against the test kit's allocator, which was written independently: random programs under random settings.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

@@ -1,5 +1,4 @@
 //! Recordings that other rules served: refused, with the reason.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::{Value, json};
 use vramscope_simulate::Study;

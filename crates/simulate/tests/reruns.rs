@@ -1,6 +1,5 @@
 //! Real reruns: what was simulated from one recording against what PyTorch counted when the same program ran under
 //! other settings, and every recording against itself.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Keys that other recorders add are read, and what is not understood is kept as it is.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use vramscope_snapshot::{DeviceId, Reader, Snapshot, ipc};
 

@@ -1,5 +1,4 @@
 //! Every field of the format: input, question, expected answer. Each case is read from every dialect.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use vramscope_snapshot::{

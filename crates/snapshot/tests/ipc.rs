@@ -1,5 +1,4 @@
 //! What goes into the cache comes out the same.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common;
 use vramscope_snapshot::ipc;

@@ -1,5 +1,4 @@
 //! What the recorder writes beside a snapshot, and what becomes of it.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::{Value, json};
 use vramscope_snapshot::{DeviceId, Holder, Pinned, Reader, Snapshot, TensorRole, add_sidecar, ipc};
