@@ -198,8 +198,8 @@ fn the_name_of_the_file_says_the_format_unless_an_option_does() {
         ("a.parquet", &[][..], &b"PAR1"[..]),
         ("a.Arrow", &[], b"ARROW1"),
         ("a.jsonl", &[], b"{"),
-        ("a.csv", &[], b"device,"),
-        ("a.txt", &[], b"device,"),
+        ("a.csv", &[], b"allocation,"),
+        ("a.txt", &[], b"allocation,"),
         ("b.parquet", &["--format", "jsonl"], b"{"),
     ];
     for (name, more, beginning) in formats {
