@@ -1,13 +1,16 @@
 //! A second command on the same file: every verb from the cache, with the page cache warm and cold.
 
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, Mode, OFlags, fadvise};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use vramscope_testkit::child::{self, Run};
 use vramscope_testkit::verbs::PLAIN;
 
@@ -66,51 +69,185 @@ impl Cost {
         format!("{wall:>9.3}{cpu:>8.3}{:>7.0}", mib(self.run.peak))
     }
 
+    /// Others may be at work on the machine, which CPU time does not count.
     fn is_enough(&self) -> bool {
         self.run.cpu.min(self.wall) <= MOST && self.run.peak <= MOST_BYTES
     }
 }
 
-fn measure(program: &Path, file: &Path, runs: u32) -> anyhow::Result<()> {
-    let file = file.canonicalize().with_context(|| file.display().to_string())?;
-    let cache = tempfile::tempdir()?;
-    let ask = |verb: &str| -> anyhow::Result<Cost> {
-        let mut command = Command::new(program);
+/// How an answer is asked for.
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Json,
+    Terminal,
+}
+
+const FORMS: [Form; 3] = [Form::Text, Form::Json, Form::Terminal];
+
+/// Questions that no fill has asked. Of `{event}` there is one in the middle of the trace.
+const OTHERS: &[&str] = &[
+    "show e:{event}",
+    "show a:1000",
+    "show s:7",
+    "at --at e:{event}",
+    "at --at e:{event} --json",
+    "tree --at e:{event}",
+    "segments --at e:{event}",
+    "overlap --at e:{event}",
+    "events --skip {event} --limit 20",
+    "events --limit 1000 --json",
+    "events --action oom",
+    "at --stack forward",
+    "top --by churn",
+    "top --since e:{event}",
+    "categories --at e:{event}",
+    "minimum --until e:{event}",
+    "fragmentation --request 1GiB",
+    "lives --until e:{event}",
+    "whatif --set expandable_segments:True",
+];
+
+struct Bench<'a> {
+    program: &'a Path,
+    file: PathBuf,
+    cache: tempfile::TempDir,
+    runs: u32,
+}
+
+impl Bench<'_> {
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.program);
         // Nothing else is to be at work on it meanwhile.
-        command.arg(verb).arg(&file).env("XDG_CACHE_HOME", cache.path()).env("VRAMSCOPE_CACHE_FILL", "0");
+        command.env("XDG_CACHE_HOME", self.cache.path()).env("VRAMSCOPE_CACHE_FILL", "0");
+        command
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.cache.path().join("vramscope")
+    }
+
+    fn cost(&self, stdin: Stdio, command: &mut Command) -> anyhow::Result<Cost> {
         let began = Instant::now();
-        let run = child::run(&mut command, LIMIT)?;
-        ensure!(run.status.code() != Some(101), "{verb}: {}", String::from_utf8_lossy(&run.stderr));
+        let run = child::run_on(stdin, command, LIMIT)?;
+        ensure!(run.status.code() != Some(101), "{command:?}: {}", String::from_utf8_lossy(&run.stderr));
         Ok(Cost { wall: began.elapsed(), run })
-    };
-    let best = |verb: &str, prepare: &dyn Fn() -> anyhow::Result<()>| -> anyhow::Result<Cost> {
+    }
+
+    /// Asks with some words; the first of them is the verb.
+    fn ask(&self, words: &str, form: Form) -> anyhow::Result<Cost> {
+        let mut command = self.command();
+        command.args(words.split(' ')).arg(&self.file);
+        match form {
+            Form::Text => self.cost(Stdio::null(), &mut command),
+            Form::Json => self.cost(Stdio::null(), command.arg("--json")),
+            Form::Terminal => {
+                // The program takes the width of any terminal that it is connected to.
+                let (_terminal, stdin) = terminal(TERMINAL_COLUMNS)?;
+                self.cost(stdin, &mut command)
+            }
+        }
+    }
+
+    /// The best of some runs.
+    fn best(&self, words: &str, form: Form, is_cold: bool) -> anyhow::Result<Cost> {
         let mut best: Option<Cost> = None;
-        for _ in 0..runs.max(1) {
-            prepare()?;
-            let cost = ask(verb)?;
+        for _ in 0..self.runs.max(1) {
+            if is_cold {
+                drop_pages(&[&self.file, &self.folder()])?;
+            }
+            let cost = self.ask(words, form)?;
             if best.as_ref().is_none_or(|best| cost.wall < best.wall) {
                 best = Some(cost);
             }
         }
         best.context("at least one run")
-    };
-    println!("{}: {:.1} MiB", file.display(), mib(file.metadata()?.len()));
-    let read = ask("summary")?;
-    println!("{:16}{}", "summary, read", read.words());
-    println!("{:16}{:>24}{:>24}{:>24}", "", "first, from columns", "again, warm", "again, cold");
+    }
+}
+
+fn measure(program: &Path, file: &Path, runs: u32) -> anyhow::Result<()> {
+    let file = file.canonicalize().with_context(|| file.display().to_string())?;
+    let bench = Bench { program, file, cache: tempfile::tempdir()?, runs };
+    println!("{}: {:.1} MiB", bench.file.display(), mib(bench.file.metadata()?.len()));
     let heading = format!("{:>9}{:>8}{:>7}", "wall s", "CPU s", "MiB");
+    println!("{:40}{heading}", "");
+    println!("{:40}{}", "summary, read", bench.ask("summary", Form::Text)?.words());
+    let fill = bench.cost(Stdio::null(), bench.command().args(["cache", "fill"]).arg(&bench.file))?;
+    println!("{:40}{}", "cache fill: every verb, as text and JSON", fill.words());
+    let slow = filled(&bench)?;
+    let kept = sizes(&bench.folder())?;
+    println!(
+        "cache: {:.1} MiB in {} files; {slow} of {} answers above {:.2} s or {:.0} MiB",
+        mib(kept.1),
+        kept.0,
+        PLAIN.len() * FORMS.len() * 2,
+        MOST.as_secs_f64(),
+        mib(MOST_BYTES),
+    );
+    others(&bench, &heading)
+}
+
+/// Every verb after a fill: warm and cold, in every form. Returns how many exceed the limits.
+fn filled(bench: &Bench<'_>) -> anyhow::Result<usize> {
+    println!("\n{:16}{:>24}{:>24}{:>24}", "after the fill", "text", "--json", "terminal");
+    let heading = format!("{:>8}{:>8}{:>8}", "warm s", "cold s", "MiB");
     println!("{:16}{heading}{heading}{heading}", "");
     let mut slow = 0;
     for verb in PLAIN {
-        let first = ask(verb)?;
-        let warm = best(verb, &|| Ok(()))?;
-        let cold = best(verb, &|| drop_pages(&[&file, &cache.path().join("vramscope")]))?;
-        slow += u32::from(!warm.is_enough() || !cold.is_enough());
-        println!("{verb:16}{}{}{}", first.words(), warm.words(), cold.words());
+        print!("{verb:16}");
+        for form in FORMS {
+            // All events as JSON are as long as the file.
+            if matches!(form, Form::Json) && *verb == "events" {
+                print!("{:>8}{:>8}{:>8}", "-", "-", "-");
+                continue;
+            }
+            let (warm, cold) = (bench.best(verb, form, false)?, bench.best(verb, form, true)?);
+            slow += [&warm, &cold].into_iter().filter(|cost| !cost.is_enough()).count();
+            let (peak, [warm, cold]) =
+                (warm.run.peak.max(cold.run.peak), [warm, cold].map(|cost| cost.wall.as_secs_f64()));
+            print!("{warm:>8.3}{cold:>8.3}{:>8.0}", mib(peak));
+        }
+        println!();
     }
-    let kept = sizes(&cache.path().join("vramscope"))?;
-    println!("cache: {:.1} MiB in {} files; {slow} verbs above 0.15 s or 100 MiB\n", mib(kept.1), kept.0);
+    Ok(slow)
+}
+
+/// Questions with other arguments: some look things up, others go through the trace the first time.
+fn others(bench: &Bench<'_>, heading: &str) -> anyhow::Result<()> {
+    let summary = bench.ask("summary", Form::Json)?.run.stdout;
+    let summary = String::from_utf8_lossy(&summary);
+    let events = summary.split_once("\"events\":").map(|(_, rest)| rest.trim_start());
+    let events =
+        events.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok());
+    let event = (events.context("summary says how many events there are")? / 2).to_string();
+    println!("\n{:40}{:>24}{:>24}", "other arguments", "first", "again, warm");
+    println!("{:40}{heading}{heading}", "");
+    for question in OTHERS {
+        let words = question.replace("{event}", &event);
+        let (first, again) = (bench.ask(&words, Form::Text)?, bench.best(&words, Form::Text, false)?);
+        let how = match (first.is_enough(), again.is_enough()) {
+            (true, _) => "looked up",
+            (false, true) => "walks the trace the first time",
+            (false, false) => "walks the trace each time",
+        };
+        println!("{words:40}{}{}  {how}", first.words(), again.words());
+    }
+    println!();
     Ok(())
+}
+
+/// Columns of the terminal.
+const TERMINAL_COLUMNS: u16 = 100;
+
+/// A terminal, and its end that a program is connected to.
+fn terminal(columns: u16) -> anyhow::Result<(OwnedFd, Stdio)> {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    grantpt(&terminal)?;
+    unlockpt(&terminal)?;
+    let path = ptsname(&terminal, Vec::new())?;
+    let end = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty())?;
+    tcsetwinsize(&end, Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?;
+    Ok((terminal, end.into()))
 }
 
 fn sizes(folder: &Path) -> anyhow::Result<(usize, u64)> {

@@ -1,6 +1,5 @@
 //! `vramscope cache`: what is kept of files that were read before.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -136,7 +135,7 @@ fn list(cache: &Cache, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Fills the cache in a process that goes on when this one has ended. If it cannot be started, nothing is lost.
 pub(crate) fn fill_later(path: &Path) {
-    if std::env::var_os("VRAMSCOPE_CACHE_FILL").is_some_and(|value| value == "0") {
+    if std::env::var_os(recall::FILL).is_some_and(|value| value == "0") {
         return;
     }
     let Ok(program) = std::env::current_exe() else { return };
@@ -153,19 +152,25 @@ pub(crate) fn fill_later(path: &Path) {
 fn fill(paths: &[PathBuf], out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe()?;
     for path in paths {
-        let ask = |verb: &str| {
-            let line = [OsString::from(verb), path.clone().into_os_string()];
+        let ask = |line: &[&str], path: &Path| {
             let mut command = Command::new(&program);
-            command.args(line).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            command.status()
+            command.args(line).arg(path).env(recall::FILL, recall::KEEP_ALL);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
         };
         // The first answer is that of the file itself, which is not kept.
-        if !ask("summary")?.success() {
+        if !ask(&["summary"], path)?.success() {
             bail!("{}: cannot be read; vramscope summary says why", path.display());
         }
+        // However it is typed later.
+        let full = std::path::absolute(path)?;
         for verb in recall::plain() {
+            let path = if verb == "ranks" { path } else { &full };
             // Not every file has an answer to every verb.
-            ask(verb)?;
+            ask(&[verb], path)?;
+            // Events are data: they are as long as the file.
+            if verb != "events" {
+                ask(&[verb, "--json"], path)?;
+            }
         }
         writeln!(out, "{}", text::path(path))?;
     }

@@ -11,6 +11,7 @@ use vramscope_analysis::categories::{Categories, Rules, Series, Total, classify}
 use vramscope_analysis::{Recipe, State};
 
 use crate::args::{MomentArgs, Source};
+use crate::layout;
 use crate::subject::{Subject, answer};
 use crate::table::Table;
 use crate::text;
@@ -85,8 +86,36 @@ fn print(
 ) -> std::io::Result<()> {
     subject.print_moment(state.at, out)?;
     writeln!(out)?;
-    let columns = text::columns().saturating_sub(84).clamp(8, 60);
-    let series = categories.series(subject.replay(), columns);
+    let series = categories.series(subject.replay(), STRETCHES);
+    let table = layout::choose(&[92, 104, 114, 144], |columns| {
+        table(categories, totals, &narrowed(&series, columns - 84)).text()
+    });
+    out.write_all(table.as_bytes())
+}
+
+/// Cells of the widest curve.
+const STRETCHES: usize = 60;
+
+/// A series in at most some cells, each with the highest moment of its part of the trace.
+fn narrowed(series: &Series, cells: usize) -> Series {
+    let together = series.at.len().div_ceil(cells).max(1);
+    let total = |at: usize| series.bytes.iter().filter_map(|bytes| bytes.get(at)).sum::<i64>();
+    let starts = (0..series.at.len()).step_by(together);
+    let highest = starts.filter_map(|start| {
+        let part = start..(start + together).min(series.at.len());
+        // The first of several that are as high.
+        part.rev().max_by_key(|&at| total(at))
+    });
+    let highest: Vec<usize> = highest.collect();
+    let pick = |bytes: &Vec<i64>| highest.iter().filter_map(|&at| bytes.get(at).copied()).collect();
+    Series {
+        at: highest.iter().filter_map(|&at| series.at.get(at).copied()).collect(),
+        bytes: series.bytes.iter().map(pick).collect(),
+        most: series.most.clone(),
+    }
+}
+
+fn table(categories: &Categories, totals: &[Total], series: &Series) -> Table {
     let highest = series.bytes.iter().flatten().copied().max().unwrap_or(0);
     let all = totals.iter().fold(0_u64, |sum, total| sum.saturating_add(total.requested));
     let mut table = Table::new("category")
@@ -116,7 +145,7 @@ fn print(
     let count = totals.iter().map(|total| total.count).sum::<u64>();
     let nothing = String::new;
     table.row([text::size(all), nothing(), nothing(), text::count(count), nothing(), nothing()], "all");
-    table.print(out)
+    table
 }
 
 #[derive(Serialize)]

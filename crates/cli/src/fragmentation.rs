@@ -7,6 +7,7 @@ use serde::Serialize;
 use vramscope_analysis::{Fragmentation, IdleSegment, Range, Sample, fragmentation};
 
 use crate::args::FragmentationArgs;
+use crate::layout;
 use crate::stack::StackJson;
 use crate::style::{self, Role};
 use crate::subject::{Subject, answer_map};
@@ -97,30 +98,8 @@ fn print(subject: &Subject, found: &Fragmentation, out: &mut dyn Write) -> std::
         out,
     )?;
     writeln!(out)?;
-    let mut table = Table::new("share of reserved")
-        .column("event")
-        .column("reserved")
-        .column("free")
-        .optional("largest hole", 1)
-        .column("unusable")
-        .optional("idle", 2);
-    let cells = text::columns().saturating_sub(80).clamp(8, 30);
-    for sample in &found.samples {
-        // Holes come from the map and `reserved` from the counts; in a file that contradicts itself the map may show
-        // more.
-        let share = (sample.unusable as f64 / sample.reserved.max(1) as f64).clamp(0.0, 1.0);
-        let row = [
-            text::event(sample.at.event(), "start"),
-            text::bytes(sample.reserved.max(0)),
-            text::size(sample.free),
-            text::size(sample.largest_hole),
-            text::size(sample.unusable),
-            text::count(sample.idle_segments),
-        ];
-        let bar = text::cells("▒", share, cells);
-        table.painted(style::heat(share), row, format!("{:>5} {bar}", text::percent(share)));
-    }
-    table.print(out)?;
+    let samples = layout::choose(&[88, 100, 110], |columns| samples(found, columns - 80).text());
+    out.write_all(samples.as_bytes())?;
     let legend = format!(
         "unusable: free in partly used segments, in holes too small for {}; idle: segments at most half used",
         text::size(found.request)
@@ -143,4 +122,31 @@ fn print(subject: &Subject, found: &Fragmentation, out: &mut dyn Write) -> std::
         writeln!(out, "  {} more", text::count(more as u64))?;
     }
     Ok(())
+}
+
+/// The samples, with bars of at most `cells`.
+fn samples(found: &Fragmentation, cells: usize) -> Table {
+    let mut table = Table::new("share of reserved")
+        .column("event")
+        .column("reserved")
+        .column("free")
+        .optional("largest hole", 1)
+        .column("unusable")
+        .optional("idle", 2);
+    for sample in &found.samples {
+        // Holes come from the map and `reserved` from the counts; in a file that contradicts itself the map may show
+        // more.
+        let share = (sample.unusable as f64 / sample.reserved.max(1) as f64).clamp(0.0, 1.0);
+        let row = [
+            text::event(sample.at.event(), "start"),
+            text::bytes(sample.reserved.max(0)),
+            text::size(sample.free),
+            text::size(sample.largest_hole),
+            text::size(sample.unusable),
+            text::count(sample.idle_segments),
+        ];
+        let bar = text::cells("▒", share, cells);
+        table.painted(style::heat(share), row, format!("{:>5} {bar}", text::percent(share)));
+    }
+    table
 }

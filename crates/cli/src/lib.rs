@@ -21,6 +21,7 @@ mod guide;
 mod held;
 mod help;
 mod insights;
+mod layout;
 mod lives;
 mod mcp;
 mod measure;
@@ -63,10 +64,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use vramscope_files::{Question, WriteError};
+use vramscope_files::WriteError;
 
 use args::{Args, Command, FlameFormat};
 use budget::{Budget, Limited};
+use recall::Asked;
 
 /// Does what the command line says. What it ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 pub fn main() -> ExitCode {
@@ -125,14 +127,14 @@ pub fn hear(bytes: &[u8]) -> usize {
 fn run_within(
     args: &Args,
     budget: Option<Budget>,
-    question: Option<&Question>,
+    asked: Option<&Asked>,
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     let tokens = budget.as_ref().map(|budget| budget.tokens);
     let run = |out: &mut dyn Write| run(args, tokens, out);
-    let Some(budget) = budget else { return recall::answer(question, out, run) };
+    let Some(budget) = budget else { return recall::answer(asked, out, run) };
     let mut limited = Limited::new(out, budget);
-    let result = recall::answer(question, &mut limited, run);
+    let result = recall::answer(asked, &mut limited, run);
     limited.finish()?;
     result
 }

@@ -11,6 +11,7 @@ use vramscope_analysis::{AllocIdx, GroupBy, Moment, Overlap, no_frame, overlap};
 use vramscope_snapshot::StackId;
 
 use crate::args::{MomentArgs, Source};
+use crate::layout::{Cut, Keep, Piece};
 use crate::subject::{Subject, answer};
 use crate::text;
 
@@ -163,7 +164,6 @@ fn print(
         By::Stack => "stack",
     };
     writeln!(out, "\n  {:>10}  {:>7}  by {by}, and the largest of each: size, start, end", "bytes", "count")?;
-    let room = text::columns().saturating_sub(24).max(20);
     // Times are relative to the moment that is asked for.
     let asked = when(subject, from).time_ns;
     let time = |at: When, nothing: &str| match (at.event, at.time_ns.zip(asked)) {
@@ -179,7 +179,9 @@ fn print(
         };
         let count = text::count(group.allocations.len() as u64);
         let bytes = text::size(group.bytes);
-        writeln!(out, "  {bytes:>10}  {count:>7}  {}", text::elide(&text::printable(label), room))?;
+        let text = text::printable(label).into();
+        let name = Piece::Cut(Cut { text, taken: 24, least: 20, depth: 0, keep: Keep::Place });
+        writeln!(out, "  {bytes:>10}  {count:>7}  {}", name.print())?;
         for &index in group.allocations.iter().take(limit.unwrap_or(LIVES)) {
             let allocation = subject.replay().allocation(index);
             let size = text::size(allocation.requested);

@@ -2,7 +2,9 @@
 //!
 //! Most verbs go through the whole trace, which takes seconds for a file of gigabytes even if it is mapped. What they
 //! print is short and follows from the file, the build and the command line, so it is kept beside the entry of
-//! the cache. A budget is not part of the question: it is applied to what comes back, too.
+//! the cache. The terminal, its colors and a budget are not part of the question: they are applied to what comes back.
+
+mod spelling;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -15,7 +17,10 @@ use clap::ArgMatches;
 use vramscope_files::{Answer, Cache, Question, is_cache_damaged};
 
 use crate::help::GROUPS;
-use crate::{style, text};
+use crate::layout::{Laid, Recording};
+use crate::text;
+
+use spelling::Spelling;
 
 /// Verbs that answer about one file without options: those that look and explain, and what else is asked like them.
 pub(crate) fn plain() -> impl Iterator<Item = &'static str> {
@@ -30,43 +35,73 @@ const OTHERS: &[&str] = &["show", "whatif", "tune"];
 /// Options that name other files.
 const OTHER_FILES: [&str; 2] = ["rules", "config"];
 
-/// Quicker answers are worked out again.
+/// Quicker answers are worked out again, unless [`FILL`] says [`KEEP_ALL`].
 const LEAST: Duration = Duration::from_millis(20);
+
+/// The variable that says whether the cache is filled: not if it is 0.
+pub(crate) const FILL: &str = "VRAMSCOPE_CACHE_FILL";
+
+/// What `cache fill` sets it to: what is quick now may be slow when nothing of the file is in memory.
+pub(crate) const KEEP_ALL: &str = "all";
 
 /// Of longer files the answers of all verbs are worked out in the background, after the first.
 const FILL_BYTES: u64 = 256 << 20;
 
+/// A question whose answer can be kept.
+pub(crate) struct Asked {
+    question: Question,
+    /// The same of the file as `cache fill` names it.
+    in_full: Option<(Question, Spelling)>,
+    /// JSON is the same everywhere; text is laid out.
+    is_json: bool,
+}
+
 /// The question that a command line asks, if its answer can be kept.
-pub(crate) fn question(matches: &ArgMatches, line: &[OsString]) -> Option<Question> {
+pub(crate) fn question(matches: &ArgMatches, line: &[OsString]) -> Option<Asked> {
     let (verb, options) = matches.subcommand()?;
     let names_others = options.ids().any(|id| OTHER_FILES.iter().any(|other| id == *other));
-    let is_refused = options.try_get_one::<bool>("no_cache").ok().flatten().is_none_or(|&refused| refused);
-    if !plain().chain(OTHERS.iter().copied()).any(|kept| kept == verb) || names_others || is_refused {
+    let flag = |id: &str| options.try_get_one::<bool>(id).ok().flatten().copied();
+    let is_refused = flag("no_cache").unwrap_or(true);
+    // Events are shown as they come.
+    let is_stream = verb == "events" && io::stdout().is_terminal();
+    if is_stream
+        || !plain().chain(OTHERS.iter().copied()).any(|kept| kept == verb)
+        || names_others
+        || is_refused
+    {
         return None;
     }
     let path = |id: &str| options.try_get_many::<PathBuf>(id).ok().flatten();
     let mut paths = path("path").into_iter().chain(path("paths")).flatten();
     let (Some(path), None) = (paths.next(), paths.next()) else { return None };
-    Cache::of_user()?.question(path, words(line))
+    let question = Cache::of_user()?.question(path, words(line))?;
+    // Ranks are shown below their folder, however that is typed.
+    let in_full = Spelling::of(path).filter(|_| verb != "ranks").and_then(|spelling| {
+        let line = spelling.in_full(line)?;
+        Some((question.reworded(words(&line)), spelling))
+    });
+    Some(Asked { question, in_full, is_json: flag("json").unwrap_or(false) })
 }
 
-/// Everything that an answer depends on beside the file.
+/// Options that say how an answer is printed.
+const PRINTING: [&str; 2] = ["--budget", "--color"];
+
+/// Everything that an answer depends on beside the file, wherever in the line `--json` is.
 fn words(line: &[OsString]) -> String {
-    let mut words = vec![format!(
-        "{} columns, {} colors, {} terminal",
-        text::columns(),
-        if style::is_colored() { "with" } else { "no" },
-        if io::stdout().is_terminal() { "on a" } else { "no" },
-    )];
-    let mut rest = line.iter().skip(1);
-    let is_events = line.iter().any(|word| word == "events");
+    let is_json = |word: &OsString| word == "--json";
+    let mut words = vec![if line.iter().any(is_json) { "JSON" } else { "text" }.to_owned()];
+    let mut rest = line.iter().skip(1).filter(|word| !is_json(word));
+    // Of events no more are put into words than fit.
+    let printing = if line.iter().any(|word| word == "events") { &[][..] } else { &PRINTING };
     while let Some(word) = rest.next() {
-        match word.as_encoded_bytes() {
-            // Of events no more are put into words than fit.
-            _ if is_events => words.push(format!("{word:?}")),
-            b"--budget" => drop(rest.next()),
-            word if word.starts_with(b"--budget=") => {}
-            _ => words.push(format!("{word:?}")),
+        let bytes = word.as_encoded_bytes();
+        let with_value = |option: &&str| {
+            bytes.strip_prefix(option.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='))
+        };
+        if printing.iter().any(|option| bytes == option.as_bytes()) {
+            rest.next();
+        } else if !printing.iter().any(with_value) {
+            words.push(format!("{word:?}"));
         }
     }
     words.join(" ")
@@ -74,14 +109,21 @@ fn words(line: &[OsString]) -> String {
 
 /// Repeats an answer, or works it out and keeps it if that took long.
 pub(crate) fn answer(
-    question: Option<&Question>,
+    asked: Option<&Asked>,
     out: &mut dyn Write,
     run: impl FnOnce(&mut dyn Write) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
-    let Some(question) = question else { return run(out) };
+    let Some(Asked { question, in_full, is_json }) = asked else { return run(out) };
     if let Some(answer) = question.recall() {
         answer.warnings.iter().for_each(|warning| text::complain(warning));
-        out.write_all(&answer.text)?;
+        laid_out(*is_json, out, |out| out.write_all(&answer.text))??;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some((question, spelling)) = in_full
+        && let Some(answer) = question.recall()
+    {
+        answer.warnings.iter().for_each(|warning| text::complain(&spelling.message(warning)));
+        laid_out(*is_json, out, |out| spelling.write(&answer.text, out))??;
         return Ok(ExitCode::SUCCESS);
     }
     // The first answer is not worked out from the cache, and may say so.
@@ -93,17 +135,34 @@ pub(crate) fn answer(
         return result;
     }
     let began = Instant::now();
-    let mut copy = Copy { out, text: Some(Vec::new()) };
-    let code = run(&mut copy)?;
+    let recording = (!is_json).then(Recording::begin);
+    let (text, code) = laid_out(*is_json, out, |out| {
+        let mut copy = Copy { out, text: Some(Vec::new()) };
+        let code = run(&mut copy);
+        (copy.text, code)
+    })?;
+    drop(recording);
+    let code = code?;
     let warnings = WARNINGS.lock().map(|warnings| warnings.clone()).unwrap_or_default();
-    if let Some(text) = copy.text
+    if let Some(text) = text
         && code == ExitCode::SUCCESS
-        && began.elapsed() >= LEAST
+        && (began.elapsed() >= LEAST || std::env::var_os(FILL).is_some_and(|value| value == KEEP_ALL))
         && !is_cache_damaged()
     {
-        question.keep(&Answer { text, warnings });
+        question.keep(&Answer { text: text.into(), warnings });
     }
     Ok(code)
+}
+
+/// Lays out what is written, but for JSON.
+fn laid_out<T>(is_json: bool, out: &mut dyn Write, write: impl FnOnce(&mut dyn Write) -> T) -> io::Result<T> {
+    if is_json {
+        return Ok(write(out));
+    }
+    let mut laid = Laid::new(out);
+    let written = write(&mut laid);
+    laid.finish()?;
+    Ok(written)
 }
 
 /// What was said on standard error.
@@ -115,9 +174,6 @@ pub(crate) fn note(warning: &str) {
         warnings.push(warning.to_owned());
     }
 }
-
-/// Answers that are longer are not kept.
-const MOST_BYTES: usize = 1 << 20;
 
 /// Passes an answer on and copies it.
 struct Copy<'a> {
@@ -131,7 +187,7 @@ impl Write for Copy<'_> {
         if let Some(text) = &mut self.text {
             text.extend_from_slice(bytes.get(..len).unwrap_or_default());
         }
-        self.text.take_if(|text| text.len() > MOST_BYTES);
+        self.text.take_if(|text| text.len() > Answer::MOST_BYTES);
         Ok(len)
     }
 
@@ -154,10 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_not_part_of_the_question() {
+    fn how_an_answer_is_printed_is_not_part_of_the_question() {
         let line = |text: &str| words(&text.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(line("vramscope at a.pickle --budget 7 --json"), line("vramscope at a.pickle --json"));
         assert_eq!(line("vramscope at a.pickle --budget=7"), line("vramscope at a.pickle"));
+        assert_eq!(line("vramscope --color=never at a.pickle"), line("vramscope at a.pickle --color always"));
+        assert_eq!(line("vramscope at --json a.pickle"), line("vramscope at a.pickle --json"));
+        assert_ne!(line("vramscope at a.pickle --json"), line("vramscope at a.pickle"));
         assert_ne!(line("vramscope at a.pickle"), line("vramscope at b.pickle"));
+        assert_ne!(line("vramscope events a.pickle --budget 7"), line("vramscope events a.pickle"));
     }
 }

@@ -11,6 +11,7 @@ use vramscope_analysis::{Allocation, Hole, Range, State};
 use vramscope_snapshot::{Pool, Snapshot};
 
 use crate::args::SegmentsArgs;
+use crate::layout;
 use crate::subject::{Subject, answer_map};
 use crate::table::Table;
 use crate::text;
@@ -183,7 +184,17 @@ fn print(
     }
     table.print(out)?;
     writeln!(out)?;
-    let cells = text::columns().saturating_sub(72).clamp(16, 64);
+    let table = layout::choose(&[88, 104, 136], |columns| bars(subject, segments, columns - 72).text());
+    out.write_all(table.as_bytes())?;
+    if segments.len() < totals.count {
+        let more = text::count((totals.count - segments.len()) as u64);
+        writeln!(out, "  {more} more segments with less free; --limit shows them")?;
+    }
+    writeln!(out, "\n  █ in use  ▓▒░ in part  · free")
+}
+
+/// A row for each segment, with a bar of some cells.
+fn bars(subject: &Subject, segments: &[Segment], cells: usize) -> Table {
     let mut table =
         Table::new("pinned by").column("size").column("free").optional("largest", 2).left("in use", 1);
     for segment in segments {
@@ -207,12 +218,7 @@ fn print(
         let handle = subject.handle(Thing::Segment(segment.range.addr));
         table.row(row, format!("{handle}  {pins}{kind}"));
     }
-    table.print(out)?;
-    if segments.len() < totals.count {
-        let more = text::count((totals.count - segments.len()) as u64);
-        writeln!(out, "  {more} more segments with less free; --limit shows them")?;
-    }
-    writeln!(out, "\n  █ in use  ▓▒░ in part  · free")
+    table
 }
 
 #[derive(Serialize)]

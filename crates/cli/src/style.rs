@@ -4,7 +4,10 @@ use std::io::IsTerminal;
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use vramscope_format::Units;
+
+use crate::layout;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UnitsArg {
@@ -60,7 +63,7 @@ pub(crate) fn is_colored() -> bool {
 }
 
 /// What a text is, for its color. Color is never the only sign.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Role {
     Plain,
     Fine,
@@ -85,7 +88,7 @@ pub(crate) fn heat(share: f64) -> Role {
 
 /// The text in the color of its role, if there are colors.
 pub(crate) fn paint(role: Role, text: &str) -> String {
-    if text.is_empty() || !is_colored() {
+    if text.is_empty() || !(is_colored() || layout::is_recording()) {
         return text.to_owned();
     }
     let code = match role {

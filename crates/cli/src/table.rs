@@ -1,21 +1,27 @@
 //! Tables on a terminal: columns as wide as what is in them, and a last one that takes the rest.
 
+use std::borrow::Cow;
 use std::io::Write;
 
+use serde::{Deserialize, Serialize};
 use vramscope_format::{elide_place, width};
 
+use crate::layout::Piece;
 use crate::style::{self, Role};
-use crate::text;
 
 /// A table with numbers to the right and one column of words at the end.
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Table {
     headings: Vec<Column>,
-    label: &'static str,
+    label: Cow<'static, str>,
     rows: Vec<(Vec<String>, String, Role)>,
+    /// Whether the headings are not shown.
+    is_bare: bool,
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 struct Column {
-    heading: &'static str,
+    heading: Cow<'static, str>,
     /// Of a narrow terminal the columns with the highest number go first; 0 stays.
     drop: u8,
     is_left: bool,
@@ -27,7 +33,7 @@ const LEAST_LABEL: usize = 24;
 impl Table {
     /// A table whose last column has this heading.
     pub(crate) fn new(label: &'static str) -> Self {
-        Self { headings: Vec::new(), label, rows: Vec::new() }
+        Self { headings: Vec::new(), label: label.into(), rows: Vec::new(), is_bare: false }
     }
 
     /// Adds a column of numbers.
@@ -37,13 +43,13 @@ impl Table {
 
     /// Adds a column that goes where there is no room; of several the highest `drop` goes first.
     pub(crate) fn optional(mut self, heading: &'static str, drop: u8) -> Self {
-        self.headings.push(Column { heading, drop, is_left: false });
+        self.headings.push(Column { heading: heading.into(), drop, is_left: false });
         self
     }
 
     /// Adds a column of words or bars.
     pub(crate) fn left(mut self, heading: &'static str, drop: u8) -> Self {
-        self.headings.push(Column { heading, drop, is_left: true });
+        self.headings.push(Column { heading: heading.into(), drop, is_left: true });
         self
     }
 
@@ -64,26 +70,29 @@ impl Table {
 
     /// Writes the table, as wide as the terminal.
     pub(crate) fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        self.print_in(text::columns(), out)
+        out.write_all(self.text().as_bytes())
     }
 
-    /// The same without its headings.
-    pub(crate) fn print_rows(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let mut lines = Vec::new();
-        self.print_in(text::columns(), &mut lines)?;
-        let heading = lines.iter().position(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        out.write_all(lines.get(heading..).unwrap_or_default())
+    /// What [`Table::print`] writes.
+    pub(crate) fn text(&self) -> String {
+        Piece::Table(Cow::Borrowed(self)).print()
     }
 
-    fn print_in(&self, columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    /// Writes the table without its headings.
+    pub(crate) fn print_rows(self, out: &mut dyn Write) -> std::io::Result<()> {
+        Self { is_bare: true, ..self }.print(out)
+    }
+
+    /// The table in a number of columns.
+    pub(crate) fn laid_out(&self, columns: usize) -> String {
         let widths: Vec<usize> = (0..self.headings.len())
             .map(|at| {
                 let cells = self.rows.iter().filter_map(|(cells, ..)| cells.get(at)).map(|cell| width(cell));
-                cells.chain([width(self.headings[at].heading)]).max().unwrap_or(0)
+                cells.chain([width(&self.headings[at].heading)]).max().unwrap_or(0)
             })
             .collect();
         let longest = self.rows.iter().map(|(_, label, _)| width(label)).max().unwrap_or(0);
-        let label = longest.max(width(self.label)).min(LEAST_LABEL);
+        let label = longest.max(width(&self.label)).min(LEAST_LABEL);
         let mut shown: Vec<usize> = (0..self.headings.len()).collect();
         let taken = |shown: &[usize]| shown.iter().map(|&at| widths[at] + 2).sum::<usize>() + 2;
         while taken(&shown) + label > columns {
@@ -109,13 +118,16 @@ impl Table {
             line.push_str(&elide_place(label, room));
             line.trim_end().to_owned()
         };
-        let heading = line(&|at| self.headings[at].heading.to_owned(), self.label);
-        writeln!(out, "{}", style::paint(Role::Dim, &heading))?;
+        let mut lines = Vec::new();
+        if !self.is_bare {
+            let heading = line(&|at| self.headings[at].heading.clone().into_owned(), &self.label);
+            lines.push(style::paint(Role::Dim, &heading));
+        }
         for (cells, label, role) in &self.rows {
             let row = line(&|at| cells.get(at).cloned().unwrap_or_default(), label);
-            writeln!(out, "{}", style::paint(*role, &row))?;
+            lines.push(style::paint(*role, &row));
         }
-        Ok(())
+        lines.iter().fold(String::new(), |text, line| text + line + "\n")
     }
 }
 
@@ -131,9 +143,7 @@ mod tests {
     }
 
     fn printed(columns: usize) -> String {
-        let mut out = Vec::new();
-        example().print_in(columns, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        example().laid_out(columns)
     }
 
     #[test]

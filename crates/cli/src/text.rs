@@ -10,6 +10,7 @@ pub(crate) use vramscope_format::{
 use vramscope_analysis::Line;
 use vramscope_snapshot::{EventIdx, EventTable, Frame, Snapshot};
 
+use crate::layout::Piece;
 use crate::style::units;
 
 /// A size in the chosen units.
@@ -80,6 +81,11 @@ pub(crate) fn complain(message: &str) {
 /// The text in lines that fit the terminal, the later ones indented; in one line off a terminal, where
 /// other programs read it.
 pub(crate) fn wrapped(text: &str, indent: usize) -> String {
+    Piece::Wrapped { text: text.into(), indent }.print()
+}
+
+/// The same for the terminal that is there now.
+pub(crate) fn wrap_at(text: &str, indent: usize) -> String {
     let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size() else {
         return text.to_owned();
     };

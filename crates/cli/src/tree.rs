@@ -9,6 +9,7 @@ use vramscope_analysis::{CallTree, Direction, Moment, Node, Place, Weight};
 use vramscope_snapshot::Snapshot;
 
 use crate::args::TreeArgs;
+use crate::layout::{Cut, Keep, Piece};
 use crate::subject::{Subject, answer};
 use crate::{flame, text};
 
@@ -170,14 +171,12 @@ impl Printer<'_> {
     ) -> std::io::Result<()> {
         let share = bytes as f64 / self.tree.root().bytes.max(1) as f64 * 100.0;
         let count = count.map(text::count).unwrap_or_default();
-        // Deeper calls share the last column: a stack of thousands of frames must not push itself off the screen.
-        let room = text::columns().saturating_sub(32);
-        let indent = "  ".repeat(depth.min(room / 4));
-        let room = room.saturating_sub(indent.len()).max(16);
         let shown = text::size(bytes);
         // Inverted, the innermost frame comes first in a chain: the outer end goes.
-        let name = if self.inverted { text::fit(name, room) } else { text::fit_end(name, room) };
-        writeln!(out, "  {shown:>10}  {share:>5.1}%  {count:>7}  {indent}{name}")
+        let keep = if self.inverted { Keep::Begin } else { Keep::End };
+        // Deeper calls share the last column: a stack of thousands of frames must not push itself off the screen.
+        let name = Piece::Cut(Cut { text: name.into(), taken: 32, least: 16, depth, keep });
+        writeln!(out, "  {shown:>10}  {share:>5.1}%  {count:>7}  {}", name.print())
     }
 
     fn name(&self, place: Place) -> String {

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use portable_pty::{CommandBuilder, PtyPair, PtySize, native_pty_system};
 use vramscope_testkit::verbs::PLAIN;
 use vramscope_testkit::{Dialect, Options, Program, write};
 
@@ -44,6 +45,24 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// What a terminal of some columns is sent.
+    fn on_terminal(&self, args: &[&str], columns: u16) -> String {
+        let size = PtySize { rows: 40, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let PtyPair { slave, master } = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_vramscope"));
+        command.args(args);
+        command.env("XDG_CACHE_HOME", self.0.path());
+        command.env_remove("NO_COLOR");
+        command.cwd(self.0.path());
+        let mut child = slave.spawn_command(command).unwrap();
+        drop(slave);
+        let mut sent = Vec::new();
+        // At its end a terminal has an error.
+        let _ = master.try_clone_reader().unwrap().read_to_end(&mut sent);
+        child.wait().unwrap();
+        String::from_utf8(sent).unwrap()
+    }
+
     fn kept(&self, ending: &str) -> Vec<PathBuf> {
         let listed = fs::read_dir(self.0.path().join("vramscope")).into_iter().flatten();
         let paths = listed.map(|entry| entry.unwrap().path());
@@ -67,6 +86,43 @@ fn every_verb_says_the_same_from_the_cache() {
         }
     }
     assert_eq!(place.kept("columns").len(), 1);
+}
+
+/// After a fill no answer is worked out: every verb repeats what was kept, however its file is named, as text, as JSON and on
+/// terminals of any width.
+#[test]
+fn after_a_fill_every_verb_has_its_answer() {
+    let place = Place::new(20_000);
+    place.answer(&["cache", "fill", "./snapshot.pickle"]);
+    let kept = place.kept("answer");
+    let answered = PLAIN.iter().filter(|verb| place.ask(&[verb, "snapshot.pickle"]).status.success());
+    // All but `events` are asked for JSON, too.
+    assert_eq!(kept.len(), 2 * answered.count() - 1);
+    // From here on only what was kept can answer.
+    let [entry] = place.kept("columns").try_into().unwrap();
+    fs::remove_file(&entry).unwrap();
+    for verb in PLAIN {
+        let (whole, known) = ([*verb, "./snapshot.pickle", "--no-cache"], [*verb, "./snapshot.pickle"]);
+        let text = |bytes: &[u8]| {
+            String::from_utf8_lossy(bytes)
+                .replace(" --no-cache", "")
+                .replace("\"from_cache\":false", "\"from_cache\":true")
+        };
+        let forms: &[&[&str]] = if *verb == "events" { &[&[]] } else { &[&[], &["--json"]] };
+        for form in forms {
+            let [fresh, again] = [&whole[..], &known].map(|line| place.ask(&[line, form].concat()));
+            assert_eq!(text(&again.stdout), text(&fresh.stdout), "{verb} {form:?}");
+            assert_eq!(text(&again.stderr), text(&fresh.stderr), "{verb} {form:?}");
+            assert_eq!(again.status.code(), fresh.status.code(), "{verb} {form:?}");
+        }
+        // On a terminal events are shown as they come.
+        let widths: &[u16] = if *verb == "events" { &[] } else { &[52, 97, 180] };
+        for &columns in widths {
+            let [fresh, again] = [&whole[..], &known].map(|line| place.on_terminal(line, columns));
+            assert_eq!(text(again.as_bytes()), text(fresh.as_bytes()), "{verb} in {columns} columns");
+        }
+    }
+    assert!(place.kept("columns").is_empty(), "nothing was read again");
 }
 
 #[test]

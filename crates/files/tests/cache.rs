@@ -207,7 +207,7 @@ fn answers_are_kept_until_the_file_changes() {
     assert!(!ask("top").is_cached());
     place.open();
     assert!(ask("top").is_cached());
-    let answer = Answer { text: b"a table".to_vec(), warnings: vec!["careful".into()] };
+    let answer = Answer { text: b"a table".to_vec().into(), warnings: vec!["careful".into()] };
     ask("top").keep(&answer);
     assert_eq!((ask("top").recall(), ask("at").recall()), (Some(answer.clone()), None));
     assert_eq!(place.cache.entries().len(), 1);

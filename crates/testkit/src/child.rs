@@ -33,7 +33,12 @@ const KEPT: usize = 64 << 10;
 
 /// Runs a command to its end, or ends it after so long on the wall, which is generous.
 pub fn run(command: &mut Command, limit: Duration) -> std::io::Result<Run> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    run_on(Stdio::null(), command, limit)
+}
+
+/// The same with a standard input.
+pub fn run_on(stdin: Stdio, command: &mut Command, limit: Duration) -> std::io::Result<Run> {
+    let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let stdout = child.stdout.take().map(|pipe| thread::spawn(move || drain(pipe)));
     let stderr = child.stderr.take().map(|pipe| thread::spawn(move || drain(pipe)));
     let pid = i32::try_from(child.id()).map_err(std::io::Error::other)?;

@@ -2,6 +2,7 @@
 
 use vramscope_analysis::{Counter, Moment};
 
+use crate::layout;
 use crate::style::{self, Role};
 use crate::subject::Subject;
 use crate::text::{self, EIGHTHS};
@@ -10,15 +11,20 @@ const ROWS: usize = 6;
 /// Columns before the curve.
 const LABEL: usize = 10;
 
-/// The lines of a chart, ready to be printed.
-pub(super) struct Chart {
-    pub(super) lines: Vec<String>,
+/// Columns of terminals that a chart is made for.
+const WIDTHS: [usize; 8] = [40, 50, 60, 70, 80, 90, 100, 110];
+
+/// A chart for the terminal, if there is anything to draw.
+pub(super) fn chart(subject: &Subject) -> Option<String> {
+    lines(subject, WIDTHS[0])?;
+    let text = |columns: usize| lines(subject, columns - LABEL - 4).unwrap_or_default().join("\n");
+    Some(layout::choose(&WIDTHS, text))
 }
 
 /// A chart of what is requested, with what is reserved as dots above, a label on each second row. Every
 /// column shows the true maximum of its part of the trace: a spike one event wide is seen. Below are the
 /// peak, the out-of-memory errors and the ends of the axis.
-pub(super) fn chart(subject: &Subject, columns: usize) -> Option<Chart> {
+fn lines(subject: &Subject, columns: usize) -> Option<Vec<String>> {
     let replay = subject.replay();
     let (from, to) = subject.range();
     let length = u64::from(to.0.saturating_sub(from.0));
@@ -46,7 +52,7 @@ pub(super) fn chart(subject: &Subject, columns: usize) -> Option<Chart> {
             _ => String::new(),
         };
         let line: String = heights.iter().map(|&heights| cell(row, heights)).collect();
-        format!("{label:>LABEL$} {}", style::paint(Role::Chart, line.trim_end()))
+        format!("  {label:>LABEL$} {}", style::paint(Role::Chart, line.trim_end()))
     });
     let column_of = |at: Moment| {
         // The column whose stretch ends at the moment shows it too; the first one counts.
@@ -70,11 +76,11 @@ pub(super) fn chart(subject: &Subject, columns: usize) -> Option<Chart> {
     let marks = marks.trim_end();
     let legend = if replay.ooms().is_empty() { "▲ peak" } else { "▲ peak  ✗ out of memory" };
     let mut lines: Vec<String> = curve.collect();
-    lines.push(format!("{:>LABEL$} {}", "", style::paint(Role::Warning, marks)));
+    lines.push(format!("  {:>LABEL$} {}", "", style::paint(Role::Warning, marks)));
     let reserved = if subject.has_reserved() { "· reserved  " } else { "" };
     let axis = format!("{}   █ requested  {reserved}{legend}", extent(subject, from, to));
-    lines.push(format!("{:>LABEL$} {}", "", style::paint(Role::Dim, &axis)));
-    Some(Chart { lines })
+    lines.push(format!("  {:>LABEL$} {}", "", style::paint(Role::Dim, &axis)));
+    Some(lines)
 }
 
 /// What the axis covers: events, and time if they have it.

@@ -72,8 +72,7 @@ impl Device {
         }
         self.print_counters(out)?;
         if let Some(chart) = &self.chart {
-            writeln!(out)?;
-            chart.lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+            writeln!(out, "\n{chart}")?;
         }
         self.print_lines(out)?;
         self.print_gap(out)?;

@@ -14,7 +14,7 @@ use vramscope_snapshot::{DeviceId, DeviceMemory, EventTable, Pinned, Sidecar, Sn
 use crate::args::FilterArgs;
 use crate::finding::FindingJson;
 use crate::subject::Subject;
-use crate::summary::chart::{Chart, chart};
+use crate::summary::chart::chart;
 use crate::{batch, text};
 
 /// Lines of the table, and phases, that are shown.
@@ -80,7 +80,7 @@ pub(super) struct Device {
     #[serde(skip)]
     pub(super) found: Vec<Finding>,
     #[serde(skip)]
-    pub(super) chart: Option<Chart>,
+    pub(super) chart: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -358,7 +358,7 @@ impl Device {
             phases: phase_rows(subject, &spans),
             findings: found.iter().map(|finding| FindingJson::new(Some(subject), finding)).collect(),
             found,
-            chart: chart(subject, text::columns().min(110).saturating_sub(14)),
+            chart: chart(subject),
         }
     }
 }

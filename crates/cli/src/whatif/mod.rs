@@ -160,7 +160,7 @@ pub(crate) fn run(args: &WhatifArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let watched = Watched {
         moments: args.moments.iter().map(|moment| moment.0).collect(),
         events: question.subject.replay().events(),
-        stretches: if args.output.json { report::STRETCHES } else { chart::width() },
+        stretches: if args.output.json { report::STRETCHES } else { chart::POINTS },
     };
     let runs: Vec<Run> = batch::answers(simulator, &settings, &watched)?;
     if args.output.json {

@@ -39,7 +39,7 @@ pub(super) fn print(
     table(&whatif.recorded(), &rows, out)?;
     for (run, row) in runs.iter().zip(&rows).take(CHARTS) {
         writeln!(out, "\n  {}", style::paint(Role::Strong, &row.name))?;
-        let recorded = report::recorded_curve(question, chart::width());
+        let recorded = report::recorded_curve(question, chart::POINTS);
         chart::draw(&recorded, &run.curve.0, out)?;
     }
     Ok(())

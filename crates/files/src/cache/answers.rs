@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vramscope_mapped::{Access, Store, Writer};
+use vramscope_mapped::{Access, Buffer, Store, Writer};
 use vramscope_snapshot::stored::{get_small, put_small};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -13,17 +13,22 @@ use super::{Cache, Fingerprint, build, make_private};
 use crate::regular::{Links, open_regular};
 use crate::sidecar;
 
-/// Longer answers are data: printing them takes longer than working them out.
-const MOST_BYTES: usize = 1 << 20;
-
 /// What was printed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// On standard output.
-    pub text: Vec<u8>,
+    /// On standard output, before it is laid out.
+    pub text: Buffer<u8>,
     /// On standard error.
     pub warnings: Vec<String>,
 }
+
+impl Answer {
+    /// Longer answers are not kept: they are data, and would take as much memory to print again.
+    pub const MOST_BYTES: usize = 48 << 20;
+}
+
+/// What a file has beside the text: a label, warnings, checksums.
+const MORE_BYTES: usize = 1 << 20;
 
 /// A question about a file in the state that it has now.
 #[derive(Clone, Debug)]
@@ -62,6 +67,12 @@ impl Question {
         self.label.source.bytes()
     }
 
+    /// The same file asked another question.
+    #[must_use]
+    pub fn reworded(&self, question: String) -> Self {
+        Self { label: Label { question, ..self.label.clone() }, ..self.clone() }
+    }
+
     fn file(&self) -> PathBuf {
         let entry = self.cache.entry(&self.label.source);
         let entry = entry.file_stem().unwrap_or_default().to_string_lossy();
@@ -71,11 +82,12 @@ impl Question {
 
     /// The answer, if it was given before.
     pub fn recall(&self) -> Option<Answer> {
-        let (file, _) = open_regular(&self.file(), Links::Refuse, 4 * MOST_BYTES as u64).ok()?;
+        let (file, _) =
+            open_regular(&self.file(), Links::Refuse, (Answer::MOST_BYTES + MORE_BYTES) as u64).ok()?;
         let is_wanted =
             |label: &[u8]| serde_json::from_slice(label).is_ok_and(|label: Label| label == self.label);
         let store = Store::open(&file, Access::Copied, is_wanted).ok()??;
-        let answer = get_small("answer", &store).ok()?;
+        let answer = Answer { text: store.get("text").ok()?, warnings: get_small("warnings", &store).ok()? };
         let _ = file.set_modified(SystemTime::now());
         Some(answer)
     }
@@ -91,13 +103,14 @@ impl Question {
     }
 
     fn try_keep(&self, answer: &Answer) -> io::Result<()> {
-        if answer.text.len() > MOST_BYTES {
+        if answer.text.len() > Answer::MOST_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         make_private(&self.cache.folder)?;
         let file = tempfile::NamedTempFile::new_in(&self.cache.folder)?;
         let mut out = Writer::new(file.as_file(), u64::MAX)?;
-        put_small("answer", answer, &mut out)?;
+        out.put("text", &answer.text)?;
+        put_small("warnings", &answer.warnings, &mut out)?;
         let bytes = out.finish(&serde_json::to_vec(&self.label)?)?;
         self.cache.make_room(bytes)?;
         file.persist(self.file())?;
