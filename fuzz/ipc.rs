@@ -1,8 +1,8 @@
-//! The cache's format with any bytes behind a right checksum: a snapshot or an error, and one that can be written again.
+//! The data of a report: a snapshot or an error, and one that can be written again.
 
 use vramscope_snapshot::ipc;
 
-/// Reads bytes as a cache entry.
+/// Reads bytes as the data of a report.
 pub(crate) fn check(bytes: &[u8]) -> bool {
     let Ok(snapshot) = ipc::decode(bytes) else { return false };
     let mut again = Vec::new();

@@ -46,6 +46,15 @@ pub(crate) fn seeds(target: &str, corpus: &[Vec<u8>]) -> Vec<Vec<u8>> {
         "http" => REQUESTS.iter().map(|request| request.to_vec()).collect(),
         "ipc" => files().filter_map(|file| entry(&file)).collect(),
         "sidecar" => vec![SIDECAR.into()],
+        "store" => {
+            let mut rng = Rng::new(7);
+            let changes = (0..60_u8).map(|seed| {
+                // Every second one changes nothing.
+                let changes = if seed % 4 < 2 { 0 } else { 6 * (1 + u64::from(seed) % 3) };
+                [seed].into_iter().chain((0..changes).map(|_| rng.next_u64() as u8)).collect()
+            });
+            changes.collect()
+        }
         "wire" => requests().iter().map(|request| encode(request).split_off(4)).collect(),
         _ => Vec::new(),
     }

@@ -1,4 +1,4 @@
-//! Any bytes as an entry of the cache.
+//! Any bytes as the data of a report.
 #![no_main]
 
 #[path = "../ipc.rs"]

@@ -11,6 +11,8 @@ mod seeds;
 mod sidecar;
 #[path = "../../../fuzz/sqlite.rs"]
 mod sqlite;
+#[path = "../../../fuzz/store.rs"]
+mod store;
 #[path = "../../../fuzz/verbs.rs"]
 mod verbs;
 #[path = "../../../fuzz/wire.rs"]
@@ -58,8 +60,13 @@ fn command_lines() {
 }
 
 #[test]
-fn cache_entries() {
+fn data_of_reports() {
     drive("ipc", 3000, ipc::check);
+}
+
+#[test]
+fn cache_entries_and_answers() {
+    drive("store", 2000, store::check);
 }
 
 #[test]
