@@ -1,5 +1,6 @@
 //! `vramscope at`: what was in memory at one moment.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::Write;
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
             events,
             state: replay.state(at),
             shapes: shapes.as_ref(),
-            conclusions: Conclusions::new(snapshot, replay),
+            conclusions: OnceCell::new(),
             recorded: RecordedShapes::new(snapshot, replay),
         };
         if args.source.output.json {
@@ -60,7 +61,8 @@ struct Report<'a> {
     events: &'a EventTable,
     state: State,
     shapes: Option<&'a Shapes>,
-    conclusions: Conclusions,
+    /// Worked out from the whole trace, where it is asked for.
+    conclusions: OnceCell<Conclusions>,
     recorded: RecordedShapes,
 }
 
@@ -180,7 +182,7 @@ impl Report<'_> {
     }
 
     fn live(&self, index: AllocIdx, allocation: &Allocation) -> Live<'_> {
-        let concluded = self.conclusions.of(self.snapshot, self.replay, index);
+        let concluded = self.conclusions().of(self.snapshot, self.replay, index);
         Live {
             handle: self.subject.handle(Thing::Allocation(index)),
             stack_handle: self.subject.handle(Thing::Stack(allocation.stack)),
@@ -206,9 +208,13 @@ impl Report<'_> {
         }
     }
 
+    fn conclusions(&self) -> &Conclusions {
+        self.conclusions.get_or_init(|| Conclusions::new(self.snapshot, self.replay))
+    }
+
     /// The forward line that memory of a backward pass belongs to.
     fn backward_of(&self, index: AllocIdx) -> Option<String> {
-        self.conclusions.backward_of(self.snapshot, self.replay, index).map(|(line, _)| line)
+        self.conclusions().backward_of(self.snapshot, self.replay, index).map(|(line, _)| line)
     }
 
     fn print_totals(&self, out: &mut dyn Write) -> std::io::Result<()> {

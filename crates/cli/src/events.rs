@@ -49,19 +49,23 @@ fn write(
 ) -> anyhow::Result<usize> {
     let events = subject.snapshot().events(subject.replay().device());
     let (from, to) = subject.range();
-    let is_all = args.action.is_empty() && !subject.leaves_out_allocations();
-    let rows = (from.0 as usize..to.0 as usize).filter(|&row| {
-        let event = events.get(row);
-        (args.action.is_empty() || args.action.iter().any(|action| action == event.action.name()))
-            && subject.keeps_event(EventIdx::from_index(row), &event)
+    let is_filtered = subject.leaves_out_allocations();
+    let is_all = args.action.is_empty() && !is_filtered;
+    let (from, to) = (from.0 as usize, to.0 as usize);
+    // Of a long trace no more is looked at than the question needs.
+    let (from, skip) = if is_all { (from.saturating_add(args.skip).min(to), 0) } else { (from, args.skip) };
+    let is_wanted = |action: Action| args.action.iter().any(|name| name == action.name());
+    let rows = (from..to).filter(|&row| {
+        (args.action.is_empty() || events.action(row).is_some_and(is_wanted))
+            && (!is_filtered || subject.keeps_event(EventIdx::from_index(row), &events.get(row)))
     });
     let first_time = events.time_us(0);
     // Standard output is a pipe more often than not: lines are cut only for a terminal.
     let columns = if std::io::stdout().is_terminal() { text::columns() } else { usize::MAX };
     let mut shown = 0;
-    for row in rows.skip(args.skip).take(args.limit.unwrap_or(usize::MAX)) {
+    for row in rows.skip(skip).take(args.limit.unwrap_or(usize::MAX)) {
         if most == Some(shown) {
-            let rest = if is_all { text::count((to.0 as usize - row) as u64) } else { "some".to_owned() };
+            let rest = if is_all { text::count((to - row) as u64) } else { "some".to_owned() };
             writeln!(
                 out,
                 "\n… {rest} more events: --skip {} to go on, --limit N for a number of them",
