@@ -27,7 +27,7 @@ use crate::text;
 pub(crate) struct LivesArgs {
     #[command(flatten)]
     source: Source,
-    /// Show at most N rows of each table (default: 12 as text, all as JSON)
+    /// Show at most N rows of each table (default: 12 as text, 1000 as JSON)
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 }
@@ -35,15 +35,19 @@ pub(crate) struct LivesArgs {
 /// Rows that are shown where nobody asked for a number.
 const DEFAULT_ROWS: usize = 12;
 
+/// The same as JSON: each has two whole stacks, and there may be as many as pairs of stacks.
+const JSON_ROWS: usize = 1000;
+
 pub(crate) fn run(args: &LivesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, None, out, &mut |subject, _, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let steps = steps(snapshot, replay, &spans(snapshot, replay.device()));
         let mut found = lives(snapshot, replay, &steps, |index, block| subject.keeps(index, block));
         if args.source.output.json {
-            found.freed.truncate(args.limit.unwrap_or(usize::MAX));
-            found.twins.truncate(args.limit.unwrap_or(usize::MAX));
-            return Ok(vramscope_files::json(out, &Report::new(subject, &found))?);
+            let counts = (found.freed.len(), found.twins.len());
+            found.freed.truncate(args.limit.unwrap_or(JSON_ROWS));
+            found.twins.truncate(args.limit.unwrap_or(JSON_ROWS));
+            return Ok(vramscope_files::json(out, &Report::new(subject, &found, counts))?);
         }
         Ok(print(subject, &found, args.limit.unwrap_or(DEFAULT_ROWS), out)?)
     })
@@ -53,7 +57,10 @@ pub(crate) fn run(args: &LivesArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
 struct Report<'a> {
     schema: &'static str,
     device: i32,
+    /// Rows there are, shown or not.
+    freed_count: usize,
     freed: Vec<FreedJson<'a>>,
+    twins_count: usize,
     twins: Vec<TwinsJson<'a>>,
 }
 
@@ -79,7 +86,7 @@ struct TwinsJson<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(subject: &'a Subject, found: &Lives) -> Self {
+    fn new(subject: &'a Subject, found: &Lives, (freed_count, twins_count): (usize, usize)) -> Self {
         let snapshot = subject.snapshot();
         let freed = |group: &Freed| FreedJson {
             count: group.count,
@@ -100,7 +107,9 @@ impl<'a> Report<'a> {
         Self {
             schema: "vramscope/lives/1",
             device: subject.replay().device().0,
+            freed_count,
             freed: found.freed.iter().map(freed).collect(),
+            twins_count,
             twins: found.twins.iter().map(twins).collect(),
         }
     }
