@@ -183,11 +183,13 @@ impl<'a> Text<'a> {
         }
         let shown = self.write(blocks, each)?;
         let left = plural(self.lines - shown, "line");
-        let (all, budget, command) = (self.tokens, self.budget.tokens, &self.budget.command);
+        let (budget, command) = (self.budget.tokens, &self.budget.command);
+        // As many as there may be: what is left out is above the budget.
+        let all = self.tokens + self.tokens / 6;
         writeln!(
             self.out,
-            "\n… {left} left out: the answer is about {} tokens, the budget {budget}. All of it: {}",
-            vramscope_format::count(all),
+            "\n… {left} left out: the answer has up to {} tokens, the budget is {budget}. All of it: {}",
+            vramscope_format::count(all.max(budget + 1)),
             printable(command)
         )
     }

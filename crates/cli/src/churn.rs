@@ -148,12 +148,15 @@ fn print(
         return writeln!(out, "  no segment is acquired or released while recording");
     }
     let time = match found.has_times {
-        true => format!(", in at most {}", text::duration(total.micros)),
+        true => format!("; driver calls took at most {}", text::duration(total.micros)),
         false => "; this file has no times".to_owned(),
     };
     let cycles = text::plural(found.cycles, "release");
     let retries = text::plural(found.retries, "time");
-    writeln!(out, "  {cycles} by the program followed by acquisitions; memory was short {retries}{time}\n")?;
+    writeln!(
+        out,
+        "  {cycles} by the program, each followed by acquisitions; memory ran short {retries}{time}\n"
+    )?;
     let cells = |calls: &Calls| {
         let time = if found.has_times { text::duration(calls.micros) } else { String::new() };
         let bytes = [text::size(calls.acquired_bytes), text::size(calls.released_bytes)];
@@ -166,7 +169,7 @@ fn print(
             .column("bytes")
             .column("released")
             .column("bytes")
-            .optional("at most", 1)
+            .optional("driver, at most", 1)
     };
     let mut lines = table("line that caused it");
     for (line, stack, calls) in found.lines.iter().take(limit) {
@@ -183,7 +186,7 @@ fn print(
     }
     steps.print(out)?;
     more(found.steps.len(), limit, "step", out)?;
-    writeln!(out, "\n  steps by {by}")
+    writeln!(out, "\n  steps found by {by}")
 }
 
 fn more(all: usize, shown: usize, what: &str, out: &mut dyn Write) -> std::io::Result<()> {

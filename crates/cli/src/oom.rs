@@ -255,9 +255,9 @@ impl<'a> Failure<'a> {
 
     /// Where the request is served, if at all.
     fn owner(&self) -> String {
-        let pool = vramscope_format::pool(self.pool);
+        let pool = format!("pool {}", vramscope_format::pool(self.pool));
         match self.stream {
-            Some(stream) => format!("{pool}, {}", vramscope_format::stream(stream)),
+            Some(stream) => format!("{pool}, stream {}", vramscope_format::stream(stream)),
             None => pool,
         }
     }

@@ -84,11 +84,15 @@ pub(crate) fn wrapped(text: &str, indent: usize) -> String {
     Piece::Wrapped { text: text.into(), indent }.print()
 }
 
+/// No text is indented further.
+const MOST_INDENT: usize = 40;
+
 /// The same for the terminal that is there now.
 pub(crate) fn wrap_at(text: &str, indent: usize) -> String {
     let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size() else {
         return text.to_owned();
     };
+    let indent = indent.min(MOST_INDENT);
     let room = usize::from(width).saturating_sub(indent + 1).max(20);
     vramscope_format::wrap(text, room).join(&format!("\n{}", " ".repeat(indent)))
 }
