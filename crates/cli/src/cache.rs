@@ -44,8 +44,8 @@ enum CacheCommand {
         #[arg(value_name = "SIZE", value_parser = parse_bytes)]
         bytes: Option<u64>,
     },
-    /// Read files and keep the answer of every verb; of files of 256 MiB and more that happens in the background after
-    /// the first command, unless VRAMSCOPE_CACHE_FILL is 0
+    /// Read files and keep the answer of every verb, as text and as JSON; of files of 64 MiB and more that happens in the
+    /// background after the first command, unless VRAMSCOPE_CACHE_FILL is 0
     Fill {
         /// Leave the processor to others
         #[arg(long, hide = true)]

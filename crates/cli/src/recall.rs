@@ -45,7 +45,7 @@ pub(crate) const FILL: &str = "VRAMSCOPE_CACHE_FILL";
 pub(crate) const KEEP_ALL: &str = "all";
 
 /// Of longer files the answers of all verbs are worked out in the background, after the first.
-const FILL_BYTES: u64 = 256 << 20;
+const FILL_BYTES: u64 = 64 << 20;
 
 /// A question whose answer can be kept.
 pub(crate) struct Asked {
