@@ -95,8 +95,7 @@ mod tests {
     use super::*;
 
     fn inputs(paths: &[&str]) -> Vec<Input> {
-        let input =
-            |path: &&str| Input { path: path.into(), name: vramscope_naming::name(path), named: true };
+        let input = |path: &&str| Input::new(path.into(), vramscope_naming::name(path), true);
         paths.iter().map(input).collect()
     }
 

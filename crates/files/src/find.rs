@@ -10,6 +10,7 @@ use vramscope_snapshot::{PROBE_BYTES, looks_like_snapshot};
 use walkdir::WalkDir;
 
 use crate::regular::{Links, open_regular};
+use crate::sidecar::Folders;
 use crate::{OpenError, profile, sidecar};
 
 /// Folders below the one that was named: a run has a few levels.
@@ -27,9 +28,16 @@ pub struct Input {
     pub name: Name,
     /// Whether it must be a snapshot: the user named it, or its name says so and its content cannot.
     pub named: bool,
+    /// What lies in folders, shared by all that were found together.
+    pub(crate) folders: Folders,
 }
 
 impl Input {
+    /// A path, and what it says.
+    pub fn new(path: PathBuf, name: Name, named: bool) -> Self {
+        Self { path, name, named, folders: Folders::default() }
+    }
+
     /// Whether it is standard input.
     pub fn is_stdin(&self) -> bool {
         self.path == Path::new("-")
@@ -43,7 +51,7 @@ impl Input {
         match self.path.is_dir() {
             true => profile::files(&self.path).into_iter().map(|(.., path)| path).collect(),
             false => {
-                let beside = sidecar::find(&self.path);
+                let beside = sidecar::find(&self.path, &self.folders);
                 let beside = beside.iter().map(|file| file.path().to_owned());
                 std::iter::once(self.path.clone()).chain(beside).collect()
             }
@@ -81,13 +89,17 @@ pub fn find(paths: &[PathBuf]) -> (Vec<Input>, Vec<OpenError>) {
     for path in paths {
         if path == Path::new("-") || !path.is_dir() {
             let name = vramscope_naming::name(&path.to_string_lossy());
-            inputs.push(Input { path: path.clone(), name, named: true });
+            inputs.push(Input::new(path.clone(), name, true));
             continue;
         }
         match in_folder(path) {
             Ok(found) => inputs.extend(found),
             Err(error) => errors.push(error),
         }
+    }
+    let folders = Folders::default();
+    for input in &mut inputs {
+        input.folders = folders.clone();
     }
     (inputs, errors)
 }
@@ -143,7 +155,7 @@ fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
             Probe::CannotTell if by_name() => true,
             Probe::CannotTell | Probe::Other => continue,
         };
-        inputs.push(Input { path: entry.path().to_owned(), name, named });
+        inputs.push(Input::new(entry.path().to_owned(), name, named));
     }
     if inputs.is_empty() {
         return Err(OpenError::NoSnapshots { folder: folder.to_owned(), files });

@@ -168,7 +168,7 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         return Ok(opened(input, bytes, snapshot, None));
     }
     let (mut file, bytes) = open_regular(&input.path, Links::Follow, u64::MAX).map_err(io_error)?;
-    let sidecars = sidecar::find(&input.path);
+    let sidecars = sidecar::find(&input.path, &input.folders);
     let fingerprint = match cache {
         Some(_) => Fingerprint::new(&input.path, &mut file, &sidecars).ok().flatten(),
         None => None,
@@ -191,7 +191,7 @@ pub fn open_bytes(name: &str, bytes: &[u8]) -> Result<Opened, OpenError> {
     let mut parsing = Parsing::new(bytes.len() as u64, &path, &());
     parsing.feed(bytes)?;
     let (snapshot, bytes) = parsing.finish()?;
-    let input = Input { path, name: Name::default(), named: true };
+    let input = Input::new(path, Name::default(), true);
     Ok(opened(&input, bytes, snapshot, None))
 }
 

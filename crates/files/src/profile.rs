@@ -35,7 +35,7 @@ pub(crate) fn input(folder: &Path, root: &Path, named: bool) -> Input {
     let files = files(folder);
     let rank = profile_rank(files.iter().map(|(name, ..)| name.as_str()));
     let name: Name = vramscope_naming::profile_name(&path.to_string_lossy().replace('\\', "/"), rank);
-    Input { path: folder.to_owned(), name, named }
+    Input::new(folder.to_owned(), name, named)
 }
 
 /// Bytes of the files of a profile that may be read.

@@ -1,8 +1,10 @@
 //! Files beside a snapshot that belong to it.
 
+use std::collections::HashMap;
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use vramscope_snapshot::{DeviceId, Snapshot, add_memory_usage, add_sidecar};
 
@@ -53,11 +55,56 @@ impl Sidecar {
     }
 }
 
+/// A table of what others hold of a device: the device, the time in its name, the path.
+type Usage = (i32, String, PathBuf);
+
+/// The tables of folders, each listed once: of thousands of ranks in a folder, not each lists it again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Folders(Arc<Mutex<HashMap<PathBuf, Arc<[Usage]>>>>);
+
+/// What was listed says nothing about an input.
+impl PartialEq for Folders {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Folders {}
+
+impl Folders {
+    fn usages(&self, folder: &Path) -> Arc<[Usage]> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(usages) = known.get(folder) {
+            return Arc::clone(usages);
+        }
+        let usages: Arc<[Usage]> = list(folder).into();
+        known.insert(folder.to_owned(), Arc::clone(&usages));
+        usages
+    }
+}
+
+/// All tables in a folder, by device.
+fn list(folder: &Path) -> Vec<Usage> {
+    let mut found = Vec::new();
+    for entry in folder.read_dir().into_iter().flatten().take(MOST_NAMES).flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some((device, rest)) =
+            name.strip_prefix("device_").and_then(|rest| rest.split_once("_memUsageInfo_"))
+            && let (Ok(device), Some(time)) = (device.parse::<i32>(), stamp(rest))
+        {
+            found.push((device, time, entry.path()));
+        }
+    }
+    found.sort();
+    found
+}
+
 /// The files that belong to a snapshot.
-pub(crate) fn find(path: &Path) -> Vec<Sidecar> {
+pub(crate) fn find(path: &Path, folders: &Folders) -> Vec<Sidecar> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
     let name = name.to_string_lossy();
-    let mut found = usage(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }, &name);
+    let listed = folders.usages(if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let mut found = usage(&listed, &name);
     let recorder = folder.join(vramscope_naming::sidecar(&name));
     if recorder.symlink_metadata().is_ok() {
         found.push(Sidecar::Recorder(recorder));
@@ -68,23 +115,13 @@ pub(crate) fn find(path: &Path) -> Vec<Sidecar> {
 /// An NPU that runs out of memory writes `oom_snapshot_<pid>_<time>.pickle`, and for each device
 /// `device_<d>_memUsageInfo_<time>.csv` with what others than PyTorch hold. They belong together by their time;
 /// where the snapshot's name has none, by being the only one of a device in the folder.
-fn usage(folder: &Path, name: &str) -> Vec<Sidecar> {
+fn usage(listed: &[Usage], name: &str) -> Vec<Sidecar> {
     let wanted = stamp(name);
-    let mut found = Vec::new();
-    for entry in folder.read_dir().into_iter().flatten().take(MOST_NAMES).flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if let Some((device, rest)) =
-            name.strip_prefix("device_").and_then(|rest| rest.split_once("_memUsageInfo_"))
-            && let (Ok(device), Some(time)) = (device.parse::<i32>(), stamp(rest))
-            && wanted.as_ref().is_none_or(|wanted| *wanted == time)
-        {
-            found.push((device, entry.path()));
-        }
-    }
-    found.sort();
-    let of_device = found.chunk_by(|(a, _), (b, _)| a == b);
-    let only = of_device.filter(|files| files.len() == 1).flatten().take(MOST_DEVICES).cloned();
-    only.map(|(device, path)| Sidecar::Usage(device, path)).collect()
+    let found = listed.iter().filter(|(_, time, _)| wanted.as_ref().is_none_or(|wanted| wanted == time));
+    let found: Vec<&Usage> = found.collect();
+    let of_device = found.chunk_by(|(a, ..), (b, ..)| a == b);
+    let only = of_device.filter(|files| files.len() == 1).flatten().take(MOST_DEVICES);
+    only.map(|(device, _, path)| Sidecar::Usage(*device, path.clone())).collect()
 }
 
 /// Adds what such files say. One that cannot be read produces a warning.

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Cache, Fingerprint, build, make_private};
 use crate::regular::{Links, open_regular};
-use crate::sidecar;
+use crate::sidecar::{self, Folders};
 
 /// What was printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,8 @@ impl Cache {
     /// A question, in any words that stand for the same answer each time; `None` if the file is not one that is cached.
     pub fn question(&self, path: &Path, question: String) -> Option<Question> {
         let (mut file, _) = open_regular(path, Links::Follow, u64::MAX).ok()?;
-        let source = Fingerprint::new(path, &mut file, &sidecar::find(path)).ok().flatten()?;
+        let source =
+            Fingerprint::new(path, &mut file, &sidecar::find(path, &Folders::default())).ok().flatten()?;
         let label = Label { build: build().to_owned(), source, question };
         Some(Question { cache: self.clone(), path: path.to_owned(), label })
     }
