@@ -23,6 +23,7 @@ pub use conclusions::categories;
 pub use conclusions::device_calls::{Calls, DeviceCalls};
 pub use conclusions::each::{Conclusion, Conclusions};
 pub use conclusions::growth::{Growth, growth};
+pub use conclusions::heat::{HeatCell, HeatInput, HeatMap, HeatRow, curve};
 pub use conclusions::insight::{
     Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, command, insights, nothing_found,
     out_of_memory,
@@ -34,7 +35,7 @@ pub use conclusions::modules::Modules;
 pub use conclusions::passes::{Part, Pass, Passes};
 pub use conclusions::ranks::{
     LEAST_RANKS, LineDifference, Lines, Outlier, RankDigest, RankGrowth, RankReport, compare_ranks, median,
-    rank_insights, stands_out,
+    outliers, rank_insights, stands_out,
 };
 pub use conclusions::recipe::Recipe;
 pub use conclusions::steps::{Step, Steps, StepsBy, steps};

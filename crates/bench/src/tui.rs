@@ -67,7 +67,7 @@ impl Session {
         for effect in app.effects() {
             if let Effect::Load(job) = effect {
                 let opened = open(&job.input, None, &())?;
-                app.receive(News::Loaded(job, Ok(Box::new(Document::new(opened)))));
+                app.receive([News::Loaded(job, Ok(Box::new(Document::new(opened))))]);
             }
         }
         let mut session = Self { app, screen: Terminal::new(TestBackend::new(SIZE.0, SIZE.1))? };

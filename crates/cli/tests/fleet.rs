@@ -35,19 +35,24 @@ fn snapshot(kept: u64, passing: u64) -> String {
     format!(r#"{{"segments": [{}], "device_traces": [[{}]]}}"#, segments.join(","), events.join(","))
 }
 
-/// 512 ranks, of which rank 100 keeps 64 MiB instead of 40.
+/// 4 096 ranks, of which rank 1000 keeps 64 MiB instead of 40: links to two files.
 #[test]
-fn many_ranks_are_a_heat_map_and_the_one_that_stands_out() {
+fn thousands_of_ranks_are_a_heat_map_and_the_one_that_stands_out() {
     let folder = tempfile::tempdir().unwrap();
-    for rank in 0..512 {
-        let kept = if rank == 100 { 64 } else { 40 };
-        fs::write(folder.path().join(format!("rank{rank}.json")), snapshot(kept, 20)).unwrap();
+    let (runs, usual, odd) =
+        (folder.path().join("runs"), folder.path().join("usual"), folder.path().join("odd"));
+    fs::create_dir(&runs).unwrap();
+    fs::write(&usual, snapshot(40, 20)).unwrap();
+    fs::write(&odd, snapshot(64, 20)).unwrap();
+    for rank in 0..4096 {
+        let file = if rank == 1000 { &odd } else { &usual };
+        fs::hard_link(file, runs.join(format!("rank{rank}.json"))).unwrap();
     }
-    let path = folder.path().to_str().unwrap();
+    let path = runs.to_str().unwrap();
     let report = json(&["ranks", path]);
-    assert_eq!(report["ranks"].as_array().unwrap().len(), 512);
+    assert_eq!(report["ranks"].as_array().unwrap().len(), 4096);
     let outliers = report["outliers"].as_array().unwrap();
-    assert!(outliers.iter().all(|outlier| outlier["rank"] == 100), "{outliers:?}");
+    assert!(outliers.iter().all(|outlier| outlier["rank"] == 1000), "{outliers:?}");
     let [peak, end] = outliers.as_slice() else { panic!("the peak and the end: {outliers:?}") };
     assert_eq!((&peak["bytes"], &peak["median"]), (&(84_u64 << 20).into(), &(60_u64 << 20).into()));
     assert_eq!((&end["bytes"], &end["median"]), (&(64_u64 << 20).into(), &(40_u64 << 20).into()));
@@ -55,10 +60,10 @@ fn many_ranks_are_a_heat_map_and_the_one_that_stands_out() {
 
     let shown = text(&vramscope(&["ranks", path, "--no-cache", "--budget", "0"]).stdout);
     let first = shown.lines().nth(2).unwrap();
-    assert!(first.contains("100") && first.contains("84.0 MiB"), "who stands out comes first: {first}");
-    assert!(shown.contains("492 more"), "{shown}");
+    assert!(first.contains("1000") && first.contains("84.0 MiB"), "who stands out comes first: {first}");
+    assert!(shown.contains("4076 more"), "{shown}");
     let map: Vec<_> = shown.lines().filter(|line| line.contains('█') && line.contains('–')).collect();
-    assert!(map.iter().any(|line| line.trim_start().starts_with("96–111")), "{shown}");
+    assert!(map.iter().any(|line| line.trim_start().starts_with("896–1023")), "{shown}");
     assert!(shown.lines().count() < 80, "one screen or two: {}", shown.lines().count());
 }
 

@@ -49,7 +49,7 @@ fn screen(path: &Path) -> String {
     for effect in app.effects() {
         if let Effect::Load(job) = effect {
             let opened = open(&job.input, None, &()).unwrap();
-            app.receive(News::Loaded(job, Ok(Box::new(Document::new(opened)))));
+            app.receive([News::Loaded(job, Ok(Box::new(Document::new(opened))))]);
         }
     }
     app.settle();

@@ -88,7 +88,7 @@ pub fn of_line(LineId(line): LineId, step: u32) -> Rgb {
 }
 
 /// From dark blue over green to yellow, for 0 to 1.
-fn ramp(share: f32) -> Rgb {
+pub fn ramp(share: f32) -> Rgb {
     const STOPS: [(f32, f32, f32); 5] = [
         (0.34, 0.10, 300.0),
         (0.47, 0.10, 262.0),

@@ -1,5 +1,7 @@
 //! What looks wrong, with the allocations that each finding is about.
 
+use std::borrow::Borrow;
+
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::{AllocIdx, Finding, KnownBy, Moment, RankDigest, Severity, compare_ranks};
 use vramscope_format::{size, words};
@@ -74,7 +76,7 @@ fn about(file: &File, finding: &Finding) -> Option<(Group, String)> {
 }
 
 /// What the comparison of ranks says is wrong, the worst first.
-pub fn rank_insights(ranks: &[RankDigest]) -> Vec<Insight> {
+pub fn rank_insights<D: Borrow<RankDigest>>(ranks: &[D]) -> Vec<Insight> {
     let found = vramscope_analysis::rank_insights(ranks, &compare_ranks(ranks), &size);
     found.iter().map(|finding| Insight { when: None, ..insight(finding) }).collect()
 }

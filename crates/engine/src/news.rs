@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Source;
+use crate::{FleetView, Source};
 
 /// What happened outside the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,13 @@ pub enum News {
         /// Why, in a sentence.
         message: String,
     },
+    /// There are many files: the first is opened, and of the others only figures are kept.
+    Many {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// More is known of many files.
+    Fleet(Box<FleetView>),
     /// Nothing more is being read.
     Idle,
 }

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for effect in app.effects() {
         if let Effect::Load(job) = effect {
             let opened = open(&job.input, None, &())?;
-            app.receive(News::Loaded(job, Ok(Box::new(Document::new(opened)))));
+            app.receive([News::Loaded(job, Ok(Box::new(Document::new(opened))))]);
         }
     }
     app.settle();

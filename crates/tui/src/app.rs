@@ -16,11 +16,11 @@ use crate::live::ActiveFilter;
 use crate::load::{Job, Purpose, Question};
 use crate::pane::{Pane, Reply, act_in_tree};
 use crate::prompt::{Kind, Prompt};
+use crate::ranks::Ranks;
 use crate::theme::{Ground, Theme};
 use crate::views::Shape;
 use crate::views::diff::{Diff, Side};
 use crate::views::help::{self, Help};
-use crate::views::ranks::{Progress, Ranks};
 
 /// How two panes share the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl App {
     pub(crate) fn is_waiting(&self) -> bool {
         !self.files.loading.is_empty()
             || self.panes.iter().any(|pane| pane.whatif.is_busy())
-            || self.files.ranks.rows.iter().any(|row| matches!(row.progress, Progress::Waiting))
+            || self.files.ranks.is_waiting()
     }
 
     pub(crate) fn say(&mut self, words: String) {
@@ -216,7 +216,7 @@ impl App {
         }
         let height = usize::from(self.body().height);
         match self.view() {
-            View::Ranks => self.files.ranks.refresh(height.saturating_sub(7)),
+            View::Ranks => self.files.ranks.refresh(self.body()),
             View::Diff => {
                 if let Some(((doc_a, device_a, at_a), (doc_b, device_b, at_b))) = self.compared() {
                     let before = Side { subject: Subject { doc: &doc_a, device: device_a }, at: at_a };

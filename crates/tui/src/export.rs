@@ -15,7 +15,7 @@ use crate::insight::Insight;
 use crate::keys::View;
 use crate::outline::{Item, Outline};
 use crate::pane::Pane;
-use crate::views::ranks::{self, Progress};
+use crate::ranks::{Progress, Ranks};
 use crate::views::segments::Segment;
 use crate::views::{Names, pools};
 
@@ -45,7 +45,8 @@ pub(crate) fn json(app: &App) -> Value {
         View::Segments => rows(&HELD, pane.segments.rows.iter().map(segment)),
         View::Insights => rows(&FINDINGS, subject.index().insights.iter().map(finding)),
         View::Ranks => {
-            json!({"rows": app.files.ranks.rows.iter().map(rank).collect::<Vec<_>>()})
+            let ranks = &app.files.ranks;
+            json!({"rows": (0..ranks.rows.len()).map(|row| rank(ranks, row)).collect::<Vec<_>>()})
         }
         View::Events => {
             let row = pane.events.selected_row();
@@ -118,15 +119,16 @@ fn finding(found: &Insight) -> [Cell<'_>; FINDINGS.len()] {
     ]
 }
 
-fn rank(row: &ranks::Row) -> Value {
-    match &row.progress {
-        Progress::Known(figures) => {
-            json!({"path": row.title(), "device": figures.device.0, "events": figures.events,
+fn rank(ranks: &Ranks, number: usize) -> Value {
+    let Some(row) = ranks.rows.get(number) else { return Value::Null };
+    match (&row.progress, ranks.fleet.figures(number)) {
+        (Progress::Failed(why), _) => json!({"path": row.title(), "error": why}),
+        (_, Some(figures)) => {
+            json!({"path": row.title(), "device": figures.device, "events": figures.events,
                 "peak": figures.digest.peak, "end": figures.digest.end, "reserved_peak": figures.reserved_peak(),
                 "gap": figures.gap(), "oom": figures.ooms, "verdict": figures.verdict})
         }
-        Progress::Failed(why) => json!({"path": row.title(), "error": why}),
-        Progress::Waiting => json!({"path": row.title()}),
+        (_, None) => json!({"path": row.title()}),
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::app::{App, Effect};
 use crate::document::Document;
-use crate::load::{Job, News, Purpose, Tracker};
+use crate::load::{Job, News, Purpose, Tracker, figures};
 use crate::pane::Pane;
-use crate::views::ranks::{Figures, Progress};
+use crate::ranks::Progress;
 
 impl App {
     pub(crate) fn load(&mut self, row: usize, purpose: Purpose) {
@@ -21,8 +21,19 @@ impl App {
         self.effects.push(Effect::Load(job));
     }
 
-    /// Takes what a thread has done.
-    pub fn receive(&mut self, news: News) {
+    /// Takes what the threads have done, and works out once what is about to be drawn.
+    pub fn receive(&mut self, news: impl IntoIterator<Item = News>) {
+        let mut is_any = false;
+        for news in news {
+            self.take(news);
+            is_any = true;
+        }
+        if is_any {
+            self.refresh();
+        }
+    }
+
+    fn take(&mut self, news: News) {
         match news {
             News::Loaded(job, result) => {
                 self.files.loading.retain(|other| !Arc::ptr_eq(&other.tracker, &job.tracker));
@@ -50,25 +61,14 @@ impl App {
                 }
             }
             News::Ranked(row, result) => {
-                if let Some(row) = self.files.ranks.rows.get_mut(row) {
-                    row.progress = match result {
-                        Ok(Some(figures)) => Progress::Known(Box::new(figures)),
-                        Ok(None) => {
-                            Progress::Failed("nothing was allocated on any device while recording".into())
-                        }
-                        Err(why) => Progress::Failed(why),
-                    };
-                }
-                self.files.ranks.compare();
+                let nothing = || "nothing was allocated on any device while recording".to_owned();
+                self.files.ranks.set(row, result.and_then(|figures| figures.ok_or_else(nothing)));
             }
         }
-        self.refresh();
     }
 
     fn fail(&mut self, row: usize, why: String) {
-        if let Some(row) = self.files.ranks.rows.get_mut(row) {
-            row.progress = Progress::Failed(why.clone());
-        }
+        self.files.ranks.set(row, Err(why.clone()));
         if self.panes.is_empty() && self.files.loading.is_empty() {
             // Of several files another may do.
             match (row + 1..self.files.ranks.rows.len()).next() {
@@ -82,10 +82,8 @@ impl App {
 
     fn show(&mut self, row: usize, purpose: Purpose, document: Arc<Document>) {
         let is_first = self.panes.is_empty();
-        if let (Some(figures), Some(row)) =
-            (Figures::new(&document.opened), self.files.ranks.rows.get_mut(row))
-        {
-            row.progress = Progress::Known(Box::new(figures));
+        if let Some(figures) = figures(&document.opened) {
+            self.files.ranks.set(row, Ok(figures));
         }
         let pane = Pane::new(document, row);
         match purpose {
@@ -105,7 +103,6 @@ impl App {
                 self.panes.push(pane);
             }
         }
-        self.files.ranks.compare();
         let waiting = |row: &usize| matches!(self.files.ranks.rows[*row].progress, Progress::Waiting);
         let others: Vec<_> = (0..self.files.ranks.rows.len()).filter(waiting).collect();
         if is_first && !self.pair.starts_with_two && !others.is_empty() {

@@ -20,6 +20,7 @@ mod mouse;
 mod outline;
 mod pane;
 mod prompt;
+mod ranks;
 mod terminal;
 mod theme;
 mod views;
@@ -34,7 +35,6 @@ pub use document::Document;
 pub use draw::draw;
 pub use load::{Job, Loader, News, Purpose, Question, Tracker};
 pub use theme::{Colors, Ground, Theme};
-pub use views::ranks::Figures;
 
 /// How the program starts.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Loading in the background: the screen stays alive, shows progress, and can cancel it.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,11 +8,10 @@ use std::sync::mpsc::Sender;
 use std::thread;
 
 use vramscope_analysis::query::Pattern;
-use vramscope_engine::{Request, Response};
+use vramscope_engine::{Figures, Request, Response};
 use vramscope_files::{Cache, Input, OpenError, Opened, Progress, open, open_each};
 
 use crate::document::Document;
-use crate::views::ranks::Figures;
 
 /// How far a file is, shared with the thread that reads it.
 #[derive(Debug, Default)]
@@ -123,7 +123,7 @@ impl Loader {
     pub fn figures(&self, input: &Input) -> Result<Option<Figures>, OpenError> {
         let mut opened = open(input, self.cache.as_ref(), &())?;
         self.prepare(&mut opened);
-        Ok(Figures::new(&opened))
+        Ok(figures(&opened))
     }
 
     fn prepare(&self, opened: &mut Opened) {
@@ -133,6 +133,11 @@ impl Loader {
         let snapshot = Arc::make_mut(&mut opened.snapshot);
         snapshot.ignore_frames(|file, line, name| pattern.matches_frame(file, line, name));
     }
+}
+
+/// What is kept of a file beside others; `None` if nothing was allocated.
+pub(crate) fn figures(opened: &Opened) -> Option<Figures> {
+    Figures::new(&opened.snapshot, &opened.replays, &opened.name)
 }
 
 /// Reads a file on a thread of its own.
@@ -157,11 +162,12 @@ pub(crate) fn ask(question: Question, news: Sender<News>) {
 pub(crate) fn rank(inputs: Vec<(usize, Input)>, loader: Loader, news: Sender<News>) {
     thread::spawn(move || {
         let (rows, inputs): (Vec<usize>, Vec<Input>) = inputs.into_iter().unzip();
-        let row_of = |path: &PathBuf| inputs.iter().position(|input| input.path == *path);
+        let numbers: HashMap<PathBuf, usize> =
+            inputs.iter().map(|input| input.path.clone()).zip(rows.iter().copied()).collect();
         let results = open_each(&inputs, loader.cache.as_ref(), &(), |mut opened| {
             loader.prepare(&mut opened);
-            if let Some(at) = row_of(&opened.path) {
-                let _ = news.send(News::Ranked(rows[at], Ok(Figures::new(&opened))));
+            if let Some(&row) = numbers.get(&opened.path) {
+                let _ = news.send(News::Ranked(row, Ok(figures(&opened))));
             }
         });
         for (at, result) in results.into_iter().enumerate() {

@@ -9,6 +9,7 @@ use crate::app::{App, Mode};
 use crate::document::Subject;
 use crate::keys::{Action, View};
 use crate::list::List;
+use crate::views::ranks::Places;
 use crate::views::{self, timeline_layout};
 
 /// Rows that a notch of the wheel moves.
@@ -52,8 +53,15 @@ impl App {
             self.click_chart(at);
         } else if self.view() == View::Flame {
             self.click_flame(at);
-        } else if let Some((first, list, len)) = self.list_at() {
-            let Some(row) = at.y.checked_sub(first).and_then(|row| list.at(row, len)) else { return };
+        } else if let Some(file) = self.heat_at(at) {
+            self.files.ranks.select(file);
+        } else {
+            let lines = match self.view() {
+                View::Ranks => Places::new(self.body(), &self.files.ranks).lines,
+                _ => 1,
+            };
+            let Some((first, list, len)) = self.list_at() else { return };
+            let Some(row) = at.y.checked_sub(first).and_then(|row| list.at(row / lines, len)) else { return };
             if list.selected == row {
                 self.act(Action::Enter);
             } else {
@@ -124,6 +132,14 @@ impl App {
         } else {
             self.act(if towards < 0 { Action::Up } else { Action::Down });
         }
+    }
+
+    /// The file of the cell of the heat map at a place.
+    fn heat_at(&self, at: Position) -> Option<usize> {
+        let ranks = &self.files.ranks;
+        let map = Places::new(self.body(), ranks).map;
+        let heat = ranks.heat.as_ref().filter(|_| self.view() == View::Ranks && map.contains(at))?;
+        views::heat::file_at(map, heat, at)
     }
 
     /// The list of the view: the line of its first row, its place, and its length.

@@ -135,9 +135,7 @@ pub(crate) fn run(mut app: App, loader: &Loader) -> io::Result<u8> {
                 }
             }
         }
-        while let Ok(news) = news.try_recv() {
-            app.receive(news);
-        }
+        app.receive(news.try_iter());
     };
     drop(guard);
     Ok(code)

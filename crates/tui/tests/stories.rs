@@ -127,12 +127,54 @@ fn a_folder_of_ranks_says_so_and_who_stands_out() {
     }
     let mut ranks = Session::open_paths(&[folder.path().to_owned()], false, (140, 42), PLAIN);
     ranks.shows("rank 0 of 4 ranks (6)");
-    ranks.shows("4 ranks: rank 2 stands out, 180 MiB at the peak, 80.0 MiB more than the median of 100 MiB");
+    ranks.shows(
+        "4 ranks: rank 2 stands out, 180 MiB requested at the peak, +80.0 MiB against the median of 100 MiB",
+    );
     ranks.press(&["6"]).shows("4 ranks");
     // Equal ranks are counted, and none is named.
     std::fs::write(folder.path().join("rank2_memory_snapshot.json"), one_allocation(100 << 20)).unwrap();
     let mut equal = Session::open_paths(&[folder.path().to_owned()], false, (140, 42), PLAIN);
     equal.shows("4 ranks, none stands out");
+}
+
+/// 4 096 ranks of 100 MiB, of which rank 1000 has 180: links to two files.
+#[test]
+fn thousands_of_ranks_are_a_heat_map_and_the_one_that_stands_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runs, files) = (folder.path().join("runs"), folder.path().join("files"));
+    std::fs::create_dir(&runs).unwrap();
+    std::fs::create_dir(&files).unwrap();
+    for (name, mib) in [("usual", 100), ("odd", 180)] {
+        std::fs::write(files.join(name), one_allocation(mib << 20)).unwrap();
+    }
+    for rank in 0..4096 {
+        let file = files.join(if rank == 1000 { "odd" } else { "usual" });
+        std::fs::hard_link(file, runs.join(format!("rank{rank}_memory_snapshot.json"))).unwrap();
+    }
+    let mut ranks = Session::open_paths(&[runs], false, (100, 30), PLAIN);
+    ranks.shows("4 096 ranks: rank 1000 stands out").press(&["6"]);
+    ranks.shows("4 096 ranks · 1 stands out");
+    // Who stands out is the first row, and what differs is below.
+    let screen = ranks.screen();
+    assert!(screen[4].contains("rank 1000") && screen[4].contains("▲ +80.0 MiB"), "{}", screen.join("\n"));
+    ranks.shows("180 MiB requested at the peak, +80.0 MiB against the median of 100 MiB");
+    // The map has 9 rows, so 456 ranks share one: the third has ranks 912 to 1367.
+    ranks.shows("ranks × time, from start to end of each recording: peak, the highest of 456 ranks in a row");
+    let row = screen.iter().find(|line| line.contains("▸912–1367")).unwrap();
+    assert!(row.contains('█') && row.ends_with('▲'), "{row}");
+    assert_eq!(screen.iter().filter(|line| line.ends_with('▲')).count(), 1);
+    insta::assert_snapshot!(
+        "ranks_4096_100x30",
+        ranks.text().replace(&*folder.path().to_string_lossy(), "DIR")
+    );
+    // On a wide screen the map is beside the list.
+    ranks.resize(200, 60);
+    insta::assert_snapshot!(
+        "ranks_4096_200x60",
+        ranks.text().replace(&*folder.path().to_string_lossy(), "DIR")
+    );
+    // Enter opens it.
+    ranks.press(&["Enter", "1"]).shows("rank 1000 of 4096 ranks");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use vramscope_engine::{AskConvert, AskHere, AskMoment, AskSummary, By, Group, Ne
 use vramscope_snapshot::StackId;
 
 use crate::camera::Camera;
-use crate::devices::{Device, Files};
+use crate::devices::{Device, Files, FleetFiles};
 use crate::history::History;
 use crate::isolate::Isolated;
 use crate::remember::Memory;
@@ -202,6 +202,15 @@ impl App {
                     self.files.reading.retain(|reading| reading.name != name);
                     self.files.failed.push((name, message));
                 }
+                News::Many { names } => {
+                    self.files.fleet = Some(FleetFiles { names, ..FleetFiles::default() });
+                }
+                News::Fleet(view) => {
+                    if let Some(fleet) = &mut self.files.fleet {
+                        fleet.view = view.into();
+                        fleet.version += 1;
+                    }
+                }
                 News::Idle => self.files.reading.clear(),
             }
         }
@@ -214,6 +223,10 @@ impl App {
                 self.files.name_devices();
                 ctx.request_repaint();
             }
+        }
+        if let Some(device) = self.files.wanted.as_ref().and_then(|path| self.files.device_of(path)) {
+            self.files.wanted = None;
+            self.focus(device);
         }
         let first_is_known = self.files.devices.first().is_some_and(|device| device.summary.is_some());
         self.learn_categories();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use vramscope_engine::{Source, Summary};
+use vramscope_engine::{FleetView, Source, Summary};
 use vramscope_format::size;
 use vramscope_naming::Name;
 
@@ -40,6 +40,15 @@ impl Reading {
     }
 }
 
+/// Many files: all by their figures.
+#[derive(Default)]
+pub(crate) struct FleetFiles {
+    pub(crate) names: Vec<String>,
+    pub(crate) view: Arc<FleetView>,
+    /// Counts up when the view changes.
+    pub(crate) version: u64,
+}
+
 /// Files that are open, on their way, or could not be opened.
 #[derive(Default)]
 pub(crate) struct Files {
@@ -52,6 +61,10 @@ pub(crate) struct Files {
     pub(crate) beside: Option<usize>,
     /// Names of files in the order in which they were named.
     named: Vec<String>,
+    /// Many files, of which only some are open.
+    pub(crate) fleet: Option<FleetFiles>,
+    /// A file to show as soon as it is open.
+    pub(crate) wanted: Option<String>,
     /// Whether a device was shown.
     pub(crate) started: bool,
     /// Whether somebody has touched anything.
@@ -82,6 +95,11 @@ impl Files {
         let is_rank =
             |device: &Device| device.summary.as_ref().is_none_or(|summary| !summary.rank.is_empty());
         self.devices.len() > 1 && self.devices.iter().all(is_rank)
+    }
+
+    /// The first device of a file that is open and known.
+    pub(crate) fn device_of(&self, path: &str) -> Option<usize> {
+        self.devices.iter().position(|device| device.path == path && device.summary.is_some())
     }
 
     /// Gives every device a name of its own, when another one is known.
@@ -133,6 +151,21 @@ impl App {
         }
         let mut old: Vec<_> = std::mem::take(&mut files.devices).into_iter().map(Some).collect();
         files.devices = order.iter().filter_map(|&at| old.get_mut(at)?.take()).collect();
+    }
+
+    /// Shows one of many files, opening it first if it is not in memory.
+    pub(crate) fn show_file(&mut self, file: usize) {
+        let Some(path) = self.files.fleet.as_ref().and_then(|fleet| fleet.names.get(file).cloned()) else {
+            return;
+        };
+        match self.files.device_of(&path) {
+            Some(device) => self.focus(device),
+            None if self.files.wanted.as_ref() != Some(&path) => {
+                self.files.wanted = Some(path.clone());
+                self.requests.host.open_one(path);
+            }
+            None => {}
+        }
     }
 
     /// What a device is called.

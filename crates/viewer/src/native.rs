@@ -1,15 +1,16 @@
 //! The viewer as a window of this machine: threads, files, the clipboard, what is kept between runs.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use vramscope_analysis::shapes::Shapes;
-use vramscope_engine::{DEMO, News, OpenFile, Request, Response, Source};
+use vramscope_engine::{DEMO, Figures, Fleet, News, OpenFile, Request, Response, Source};
 use vramscope_files::{
-    Cache, Existing, Input, Links, OpenError, Progress, WriteError, find, open, open_bytes, read_regular,
-    remove_unfinished_on_signals, write, write_new,
+    Cache, Existing, Input, Links, OpenError, Progress, WriteError, find, open, open_bytes, open_each,
+    read_regular, remove_unfinished_on_signals, write, write_new,
 };
 
 use crate::requests::{Host, Slot};
@@ -21,6 +22,12 @@ const MOST_RECENT: usize = 12;
 
 /// More files at once would wait for the disk and fill the memory.
 const MOST_READERS: usize = 4;
+
+/// Rows and columns of the heat map of many ranks.
+const MAP: (usize, usize) = (128, 96);
+
+/// Of many files, this many are named that cannot be read.
+const MOST_FAILED: usize = 20;
 
 /// Settings and views of a few dozen recordings take some kilobytes.
 const MOST_KEPT_BYTES: u64 = 4 << 20;
@@ -200,6 +207,13 @@ impl ThreadHost {
         let add = self.threads.adder();
         let (news, ctx, cache) = (Arc::clone(&self.news), self.ctx.clone(), self.cache.clone());
         let cancelled = Arc::clone(&self.cancelled);
+        if inputs.len() > Fleet::MANY {
+            thread::spawn(move || {
+                read_many(&inputs, cache.as_ref(), &news, &cancelled, &ctx, &add);
+                tell(&news, &ctx, News::Idle);
+            });
+            return;
+        }
         thread::spawn(move || {
             for input in &inputs {
                 let name = input.path.display().to_string();
@@ -254,6 +268,54 @@ fn read_one(
     tell(news, ctx, item);
 }
 
+/// Opens the first of many files, and keeps only figures of the others.
+fn read_many(
+    inputs: &[Input],
+    cache: Option<&Cache>,
+    news: &Arc<Mutex<Vec<News>>>,
+    cancelled: &Arc<AtomicBool>,
+    ctx: &egui::Context,
+    add: &impl Fn(OpenFile) -> Vec<Source>,
+) {
+    let names = inputs.iter().map(|input| input.path.display().to_string()).collect();
+    tell(news, ctx, News::Many { names });
+    if let Some(first) = inputs.first() {
+        read_one(first, cache, news, cancelled, ctx, add);
+    }
+    let progress = Counting {
+        name: format!("{} files", inputs.len()),
+        total: inputs.iter().map(Input::bytes).sum(),
+        done: AtomicU64::new(0),
+        news: Arc::clone(news),
+        cancelled: Arc::clone(cancelled),
+        ctx: ctx.clone(),
+    };
+    let fleet = Mutex::new(Fleet::new(inputs.iter().map(|input| input.name.clone())));
+    let numbers: HashMap<&Path, usize> =
+        inputs.iter().enumerate().map(|(number, input)| (input.path.as_path(), number)).collect();
+    let results = open_each(inputs, cache, &progress, |opened| {
+        let figures = Figures::new(&opened.snapshot, &opened.replays, &opened.name);
+        let (Some(figures), Some(&number)) = (figures, numbers.get(opened.path.as_path())) else { return };
+        let mut fleet = fleet.lock().unwrap_or_else(PoisonError::into_inner);
+        fleet.set(number, figures);
+        if fleet.compare(false) {
+            tell(news, ctx, News::Fleet(fleet.view(0, MAP).into()));
+        }
+    });
+    let mut fleet = fleet.into_inner().unwrap_or_else(PoisonError::into_inner);
+    fleet.compare(true);
+    tell(news, ctx, News::Fleet(fleet.view(0, MAP).into()));
+    // What the first one says was told already; a folder holds files of other kinds too.
+    let failed = inputs.iter().zip(results).skip(1).filter_map(|(input, result)| {
+        let error = result.err().filter(|error| input.named || !error.is_another_kind())?;
+        let is_cancelled = matches!(error, OpenError::Cancelled { .. });
+        (!is_cancelled).then(|| (input.path.display().to_string(), error.to_string()))
+    });
+    for (name, message) in failed.take(MOST_FAILED) {
+        tell(news, ctx, News::Failed { name, message });
+    }
+}
+
 impl Host for ThreadHost {
     fn ask(&mut self, slot: Slot, request: Request) {
         self.threads.ask(slot, request);
@@ -283,6 +345,11 @@ impl Host for ThreadHost {
             let name = paths.first().map_or_else(String::new, |path| path.display().to_string());
             tell(&self.news, &self.ctx, News::Failed { name, message: error.to_string() });
         }
+        self.read(inputs);
+    }
+
+    fn open_one(&mut self, path: String) {
+        let (inputs, _) = find(&[PathBuf::from(path)]);
         self.read(inputs);
     }
 

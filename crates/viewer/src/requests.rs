@@ -119,6 +119,8 @@ pub trait Host {
     fn news(&mut self) -> Vec<News>;
     /// Opens files or folders by path. A browser gives no paths: the page itself takes what is dropped.
     fn open(&mut self, _paths: Vec<String>) {}
+    /// Opens one of many files, of which only figures were kept.
+    fn open_one(&mut self, _path: String) {}
     /// Opens the recording that is built in.
     fn open_demo(&mut self) {}
     /// Stops reading.

@@ -5,6 +5,7 @@ pub mod categories;
 pub(crate) mod device_calls;
 pub(crate) mod each;
 pub(crate) mod growth;
+pub(crate) mod heat;
 pub(crate) mod insight;
 pub(crate) mod known;
 pub(crate) mod layers;

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use vramscope_format::duration;
+use vramscope_format::{Units, duration};
 use vramscope_snapshot::{DeviceId, Snapshot};
 
 use crate::conclusions::growth::{Growth, growth};
@@ -152,6 +152,19 @@ pub struct Outlier {
     pub lines: Vec<LineDifference>,
 }
 
+impl Outlier {
+    /// How far it is off the others.
+    pub fn words(&self, units: Units) -> String {
+        format!(
+            "{} requested at the {}, {} against the median of {}",
+            units.bytes(self.bytes),
+            self.when,
+            units.change(self.bytes.saturating_sub(self.median)),
+            units.bytes(self.median)
+        )
+    }
+}
+
 /// What the comparison of ranks gives.
 #[derive(Clone, Debug, Default)]
 pub struct RankReport {
@@ -176,7 +189,7 @@ pub fn compare_ranks<D: Borrow<RankDigest>>(ranks: &[D]) -> RankReport {
     let peaks = || ranks.iter().map(|rank| rank.peak);
     let (lag_us, step_us) = lags(ranks);
     RankReport {
-        outliers: if ranks.len() < LEAST_RANKS { Vec::new() } else { outliers(ranks) },
+        outliers: outliers(ranks),
         common: common(ranks),
         skew: peaks().max().unwrap_or(0).saturating_sub(peaks().min().unwrap_or(0)),
         lag_us,
@@ -184,8 +197,11 @@ pub fn compare_ranks<D: Borrow<RankDigest>>(ranks: &[D]) -> RankReport {
     }
 }
 
-/// Ranks that differ from the median, at the peak or at the end.
-fn outliers(ranks: &[&RankDigest]) -> Vec<Outlier> {
+/// Ranks that differ from the median, at the peak or at the end; the largest difference first.
+pub fn outliers(ranks: &[&RankDigest]) -> Vec<Outlier> {
+    if ranks.len() < LEAST_RANKS {
+        return Vec::new();
+    }
     type Value = fn(&RankDigest) -> i64;
     type LinesOf = fn(&RankDigest) -> &Lines;
     let kinds: [(&'static str, Value, LinesOf); 2] =

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Counter, LineDifference, Moment, Oom, Outlier, RankDigest, RankReport, Severity, compare_ranks,
-    rank_insights, spans,
+    Counter, HeatInput, LineDifference, Moment, Oom, Outlier, RankDigest, RankReport, Severity,
+    compare_ranks, curve, rank_insights, spans,
 };
 use vramscope_files::Opened;
 
@@ -153,8 +153,14 @@ impl Rank {
             warnings: text::warnings(snapshot),
             run: run.clone(),
             digest,
-            curve: heat::curve(replay, (from, to)),
+            curve: curve(replay, (from, to)),
         }
+    }
+}
+
+impl<'a> From<&'a Rank> for HeatInput<'a> {
+    fn from(rank: &'a Rank) -> Self {
+        Self { rank: rank.rank, step: rank.step, peak: rank.peak, curve: &rank.curve }
     }
 }
 
@@ -247,7 +253,7 @@ impl<'a> Compared<'a> {
         if shown.len() < self.ranks.len() {
             let left = self.ranks.len() - shown.len();
             writeln!(out, "  … {left} more ranks; --json lists all of them\n")?;
-            heat::over_time(&self.ranks, out)?;
+            heat::over_time(self.ranks.iter().copied(), out)?;
         }
         self.print_findings(out)
     }
@@ -294,13 +300,10 @@ impl<'a> Compared<'a> {
             let name = rank.rank.map_or_else(|| file_name(&rank.path), |rank| format!("rank {rank}"));
             writeln!(
                 out,
-                "\n  {} {}: {} requested at the {}, {} against the median of {}",
+                "\n  {} {}: {}",
                 style::paint(Role::Warning, "!"),
                 style::paint(Role::Strong, &name),
-                text::bytes(outlier.bytes),
-                outlier.when,
-                text::signed(outlier.bytes - outlier.median),
-                text::bytes(outlier.median)
+                outlier.words(style::units()),
             )?;
             for LineDifference { line, bytes, median } in &outlier.lines {
                 let change = text::signed(bytes - median);

@@ -6,6 +6,7 @@ pub(crate) mod chart;
 pub(crate) mod diff;
 pub(crate) mod events;
 pub(crate) mod flame;
+pub(crate) mod heat;
 pub(crate) mod help;
 pub(crate) mod info;
 pub(crate) mod insights;

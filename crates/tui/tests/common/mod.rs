@@ -119,19 +119,19 @@ impl Session {
                 Effect::Load(job) => {
                     let result = self.loader.document(&job.input, &());
                     let result = result.map(Box::new).map_err(|error| error.to_string());
-                    self.app.receive(News::Loaded(job, result));
+                    self.app.receive([News::Loaded(job, result)]);
                 }
                 Effect::Rank(inputs) => {
                     for (row, input) in inputs {
                         let figures = self.loader.figures(&input).map_err(|error| error.to_string());
-                        self.app.receive(News::Ranked(row, figures));
+                        self.app.receive([News::Ranked(row, figures)]);
                     }
                 }
                 Effect::Ask(question) => match &mut self.held {
                     Some(held) => held.push(question),
                     None => {
                         let answer = question.answer();
-                        self.app.receive(News::Answered(question, answer));
+                        self.app.receive([News::Answered(question, answer)]);
                     }
                 },
                 other => self.effects.push(other),
@@ -144,7 +144,7 @@ impl Session {
     pub(crate) fn answer_held(&mut self) {
         for question in self.held.take().unwrap_or_default() {
             let answer = question.answer();
-            self.app.receive(News::Answered(question, answer));
+            self.app.receive([News::Answered(question, answer)]);
             self.perform();
         }
     }

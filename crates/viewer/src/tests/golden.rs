@@ -125,6 +125,7 @@ fn ranks_and_the_start_screen_look_as_they_did() {
     settle(&mut harness);
     differ.extend(both(&mut harness, "beside"));
     differ.extend(both(&mut sized(open(super::Direct::default()), SIZE), "start"));
+    differ.extend(both(&mut sized(open(super::thousands()), SIZE), "thousands"));
     assert!(differ.is_empty(), "these views look different: {}", differ.join(", "));
 }
 

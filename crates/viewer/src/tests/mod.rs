@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use egui::{Pos2, Rect, pos2};
 use egui_kittest::Harness;
 use vramscope_analysis::Replay;
-use vramscope_engine::{News, OpenFile, Request, Response, Session};
+use vramscope_engine::{Figures, Fleet, News, OpenFile, Request, Response, Session};
 use vramscope_snapshot::Reader;
 
 use crate::{App, Host, Slot};
@@ -102,6 +102,15 @@ impl Host for Direct {
         self.news.push(News::Failed { name: paths.join(" "), message: "not here".into() });
     }
 
+    fn open_one(&mut self, path: String) {
+        self.done.lock().unwrap().opened.push(path.clone());
+        let mut reader = Reader::new();
+        reader.feed(&bytes_of("oom")).unwrap();
+        let snapshot = reader.finish().unwrap();
+        let replays = Replay::all(&snapshot);
+        self.add_file(&path, OpenFile::new(path.clone(), "rank 1000", 0, snapshot, replays));
+    }
+
     fn open_demo(&mut self) {
         self.add("demo", "", &bytes_of("oom"));
     }
@@ -126,6 +135,33 @@ impl Host for Direct {
     fn stored(&self) -> Option<String> {
         self.done.lock().unwrap().stored.clone()
     }
+}
+
+/// A host with 4 096 ranks, of which rank 1000 has twice the peak of the others and only rank 0 is open.
+fn thousands() -> Direct {
+    let mut host = Direct::default();
+    let bytes = bytes_of("expandable");
+    host.add("expandable", "rank 0", &bytes);
+    let mut reader = Reader::new();
+    reader.feed(&bytes).unwrap();
+    let snapshot = reader.finish().unwrap();
+    let replays: Vec<_> = Replay::all(&snapshot).into_iter().map(Arc::new).collect();
+    let path = |rank: usize| format!("rank{rank}");
+    let mut fleet = Fleet::new((0..4096).map(|rank| vramscope_naming::name(&path(rank))));
+    let known = Figures::new(&snapshot, &replays, &vramscope_naming::name("rank0")).unwrap();
+    for rank in 0..4096 {
+        let mut figures = known.clone();
+        figures.digest.rank = Some(rank as u64);
+        if rank == 1000 {
+            figures.digest.peak *= 2;
+            figures.curve.iter_mut().for_each(|bytes| *bytes *= 2);
+        }
+        fleet.set(rank, figures);
+    }
+    fleet.compare(true);
+    host.news.push(News::Many { names: (0..4096).map(path).collect() });
+    host.news.push(News::Fleet(fleet.view(0, (128, 96)).into()));
+    host
 }
 
 /// The window on some recordings, at rest.

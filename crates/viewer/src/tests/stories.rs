@@ -87,6 +87,22 @@ fn what_leaked_takes_one_click() {
 }
 
 #[test]
+fn of_thousands_of_ranks_who_stands_out_takes_no_click_to_see_and_one_to_open() {
+    let host = super::thousands();
+    let done = std::sync::Arc::clone(&host.done);
+    let mut hands = Hands::on(open(host));
+    assert!(drawn(&hands.harness, "rank 1000"), "who stands out is named");
+    assert!(hands.harness.query_by_label("4 096 ranks · 1 stands out").is_some());
+    // Of the others only figures are in memory.
+    assert_eq!(hands.harness.state().files.devices.len(), 1);
+    hands.click("rank 1000 stands out");
+    assert_eq!(done.lock().unwrap().opened, ["rank1000"]);
+    let app = hands.harness.state();
+    assert_eq!((app.files.devices.len(), app.files.current), (2, 1), "it is open and shown");
+    assert_eq!(hands.actions, 1);
+}
+
+#[test]
 fn which_rank_takes_no_click_to_see_and_one_to_open() {
     let ranks =
         [("expandable", "rank 0"), ("expandable", "rank 1"), ("expandable", "rank 2"), ("oom", "rank 3")];

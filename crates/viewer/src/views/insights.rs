@@ -40,8 +40,15 @@ pub(crate) fn all(app: &mut App) -> Arc<Vec<Insight>> {
     Arc::clone(&across.all.1)
 }
 
-/// Compares the ranks once all files are read.
+/// Compares the ranks once all files are read; of many, as far as they are.
 fn across(app: &mut App) {
+    if let Some(fleet) = &app.files.fleet {
+        if app.parts.across.compared != fleet.view.known {
+            let (compared, found) = (fleet.view.known, fleet.view.insights.clone());
+            app.parts.across = AcrossRanks { compared, found, ..AcrossRanks::default() };
+        }
+        return;
+    }
     // The same devices as everywhere: all, but pinned host memory only where there is nothing else.
     let summaries: Option<Vec<_>> =
         app.files.devices.iter().map(|device| Some((device.source, device.summary.clone()?))).collect();

@@ -9,6 +9,7 @@ pub(crate) mod detail;
 mod events;
 pub(crate) mod flags;
 mod flame;
+mod fleet;
 mod here;
 mod input;
 pub(crate) mod insights;
@@ -98,6 +99,7 @@ pub(crate) struct Parts {
     /// It is not in sight yet.
     pub(crate) scroll_to_insight: bool,
     pub(crate) across: insights::AcrossRanks,
+    pub(crate) fleet: fleet::Painted,
     /// Where the views are, between the panels.
     pub(crate) centre: Option<Rect>,
     /// Devices whose warning was read.

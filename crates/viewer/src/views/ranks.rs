@@ -7,12 +7,13 @@ use vramscope_format::{bytes, fit, fit_middle, plural};
 use crate::app::App;
 use crate::color;
 use crate::theme;
-use crate::views::legend;
+use crate::views::{fleet, legend};
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     ui.set_min_width(ui.available_width());
     let palette = app.palette();
     let title = match app.files.devices.len() {
+        _ if app.files.fleet.is_some() => "RANKS",
         0 | 1 => "DEVICE",
         _ if app.files.are_ranks() => "RANKS",
         _ => "FILES",
@@ -21,15 +22,21 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let summaries = || app.files.devices.iter().filter_map(|device| device.summary.as_ref());
     let peaks: Vec<i64> = summaries().map(|summary| summary.peak(Counter::Requested).bytes).collect();
     // Files that are not ranks of a run need not be alike.
-    let median = (app.files.are_ranks() && peaks.len() >= LEAST_RANKS).then(|| median(peaks));
+    let is_all = app.files.fleet.is_none();
+    let median = (is_all && app.files.are_ranks() && peaks.len() >= LEAST_RANKS).then(|| median(peaks));
     let most = summaries()
         .map(|summary| summary.peak(Counter::Reserved).bytes.max(summary.peak(Counter::Requested).bytes))
         .max()
         .unwrap_or(1)
         .max(app.capacity().map_or(1, |capacity| capacity as i64))
         .max(1);
-    let room = (ui.available_height() * 0.55).max(120.0);
+    let share = if app.files.fleet.is_some() { 0.75 } else { 0.55 };
+    let room = (ui.available_height() * share).max(120.0);
     ScrollArea::vertical().id_salt("ranks").max_height(room).auto_shrink([false, true]).show(ui, |ui| {
+        if app.files.fleet.is_some() {
+            fleet::show(app, ui);
+            heading(app, ui, "OPEN");
+        }
         for at in 0..app.files.devices.len() {
             row(app, ui, at, most, median);
         }
