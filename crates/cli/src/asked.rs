@@ -26,6 +26,24 @@ const WHOLE: &[&str] = &[
     "cache",
 ];
 
+/// The command line with queries of `sql` that begin with a comment: a space before them keeps them from being taken
+/// for options, whose names have no spaces.
+pub(crate) fn with_comments(line: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut line: Vec<OsString> = line.into_iter().collect();
+    let verb = line.iter().position(|word| ["sql", "run", "--"].iter().any(|verb| word == verb));
+    let is_name = |text: &str| !text.split('=').next().unwrap_or_default().contains(char::is_whitespace);
+    let is_comment = |text: &str| text.starts_with("--") && !is_name(text);
+    let verb = verb.filter(|&at| line.get(at).is_some_and(|word| word == "sql")).unwrap_or(line.len());
+    for word in line.iter_mut().skip(verb) {
+        if word.to_str().is_some_and(is_comment) {
+            let mut query = OsString::from(" ");
+            query.push(&*word);
+            *word = query;
+        }
+    }
+    line
+}
+
 /// What the answer to a command line may cost; nothing if it is not limited.
 pub(crate) fn budget(
     args: &Args,
@@ -79,6 +97,22 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_may_begin_with_a_comment() {
+        let asked = |words: &[&str]| with_comments(words.iter().map(OsString::from));
+        let query = "-- all events\nselect count(*) from events";
+        let spaced = format!(" {query}");
+        assert_eq!(
+            asked(&["vramscope", "sql", "a.pickle", query]),
+            ["vramscope", "sql", "a.pickle", &spaced]
+        );
+        // Options stay options, and what is for another program stays as it is.
+        let line = ["vramscope", "sql", "--format=csv", "--limit", "3", "a.pickle"];
+        assert_eq!(asked(&line), line);
+        let line = ["vramscope", "run", "sql", "--prompt hello world"];
+        assert_eq!(asked(&line), line);
+    }
 
     #[test]
     fn the_command_can_be_pasted() {

@@ -72,7 +72,7 @@ use recall::Asked;
 
 /// Does what the command line says. What it ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 pub fn main() -> ExitCode {
-    let line: Vec<OsString> = std::env::args_os().collect();
+    let line: Vec<OsString> = asked::with_comments(std::env::args_os());
     let matches = help::command().get_matches_from(&line);
     let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     style::choose(args.units, args.color);
@@ -99,7 +99,7 @@ pub fn answer<Text>(line: impl IntoIterator<Item = Text>, out: &mut dyn Write) -
 where
     Text: Into<OsString> + Clone,
 {
-    let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
+    let line: Vec<OsString> = asked::with_comments(line.into_iter().map(Into::into));
     let matches = Args::command().try_get_matches_from(&line).map_err(|error| error.to_string())?;
     let args = Args::from_arg_matches(&matches).map_err(|error| error.to_string())?;
     let budget = asked::budget(&args, &matches, &line, false);

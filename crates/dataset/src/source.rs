@@ -96,6 +96,17 @@ pub struct Found {
     place: Place,
 }
 
+impl Found {
+    /// Where a dataset has a table of a device of this file.
+    fn stored(&self, root: &Path, table: Whole, device: i32) -> PathBuf {
+        root.join(table.name()).join(self.key.folder(device)).join("data.parquet")
+    }
+}
+
+fn size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
 #[derive(Clone, Debug)]
 enum Place {
     Snapshot(Input),
@@ -155,6 +166,19 @@ impl Source {
         self.files.iter().filter(|file| wanted.has(&file.key)).cloned().collect()
     }
 
+    /// Bytes that reading a table of some files takes, as far as they are not open.
+    pub fn bytes(&self, files: &[Found], table: Whole) -> u64 {
+        let bytes = |file: &Found| match &file.place {
+            Place::Snapshot(input) if lock(&self.kept).files.contains_key(&input.path) => 0,
+            Place::Snapshot(input) => input.bytes(),
+            Place::Dataset { root, devices } => {
+                let size = |device: &i32| size(&file.stored(root, table, *device));
+                devices.iter().map(size).sum()
+            }
+        };
+        files.iter().map(bytes).fold(0, u64::saturating_add)
+    }
+
     /// What could not be read so far.
     pub fn problems(&self) -> Vec<Problem> {
         lock(&self.problems).values().cloned().collect()
@@ -192,13 +216,16 @@ impl Source {
         match &file.place {
             Place::Dataset { root, devices } => {
                 for &device in devices.iter().filter(|device| wanted.has_device(**device)) {
-                    let folder = root.join(table.name()).join(file.key.folder(device));
-                    let path = folder.join("data.parquet");
+                    if progress.is_cancelled() {
+                        return Ok(chunks);
+                    }
+                    let path = file.stored(root, table, device);
                     // A file that could not be read has problems and no other table.
                     if device == -1 && !path.exists() {
                         continue;
                     }
                     stored(&path, table, is_wanted, &mut |batch| take(device, batch))?;
+                    progress.advance(size(&path));
                 }
             }
             Place::Snapshot(input) => match self.open(input, progress) {

@@ -135,6 +135,9 @@ pub trait Progress: Sync {
     /// That many more bytes were read.
     fn advance(&self, bytes: u64);
 
+    /// That many more bytes are to be read, where that is not known from the beginning.
+    fn expect(&self, _bytes: u64) {}
+
     /// Whether to stop: asked after every chunk.
     fn is_cancelled(&self) -> bool {
         false

@@ -34,6 +34,10 @@ impl Progress for Watched<'_> {
         self.0.progress.advance(bytes);
     }
 
+    fn expect(&self, bytes: u64) {
+        self.0.progress.expect(bytes);
+    }
+
     fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Relaxed)
     }
@@ -227,7 +231,9 @@ unsafe impl VTabCursor for Cursor<'_> {
         for (key, value) in plan.filter_map(|key| key.parse::<usize>().ok()).zip(arguments.iter()) {
             is_empty |= !choose(&mut self.wanted, key, value);
         }
-        self.files = if is_empty { VecDeque::new() } else { self.shared.source.wanted(&self.wanted).into() };
+        let files = if is_empty { Vec::new() } else { self.shared.source.wanted(&self.wanted) };
+        Watched(&self.shared).expect(self.shared.source.bytes(&files, self.table));
+        self.files = files.into();
         self.chunks.clear();
         self.rowid = 0;
         self.advance()

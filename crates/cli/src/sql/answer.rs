@@ -19,6 +19,7 @@ use super::args::{SqlArgs, SqlFormat};
 use super::{grid, prompt};
 use crate::export::binary;
 use crate::output;
+use crate::progress::QueryBar;
 use crate::text;
 
 /// Rows of a table that a terminal shows.
@@ -33,10 +34,11 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let source = Arc::new(source);
-    let progress: Arc<dyn Progress + Send + Sync> = Arc::new(());
+    let bar = Arc::new(QueryBar::default());
+    let progress: Arc<dyn Progress + Send + Sync> = Arc::<QueryBar>::clone(&bar);
     let database = Database::new(Arc::clone(&source), args.memory, Arc::clone(&cancelled), progress)?;
     cancel_on_interrupt(&cancelled);
-    let mut session = Session { database, cancelled };
+    let mut session = Session { database, cancelled, bar };
     match query {
         Some(query) => session.write(&query, args, paths, out)?,
         None if io::stdin().is_terminal() && io::stdout().is_terminal() => {
@@ -72,6 +74,7 @@ fn cancel_on_interrupt(_: &Arc<AtomicBool>) {}
 pub(super) struct Session {
     database: Database,
     pub(super) cancelled: Arc<AtomicBool>,
+    bar: Arc<QueryBar>,
 }
 
 impl Session {
@@ -150,14 +153,18 @@ impl Session {
     ) -> anyhow::Result<()> {
         let mut stream =
             Stream { names: Vec::new(), left: limit.unwrap_or(usize::MAX), out, each, failed: None };
-        self.database.query(query, &mut stream)?;
+        // Rows on a terminal show by themselves that it goes on, and a bar among them would be lost.
+        match io::stdout().is_terminal() {
+            true => self.database.query(query, &mut stream)?,
+            false => self.bar.during(|| self.database.query(query, &mut stream))?,
+        }
         stream.failed.map_or(Ok(()), Err)
     }
 
     /// All rows, up to a limit.
     fn all(&mut self, query: &str, limit: Option<usize>) -> anyhow::Result<Answer> {
         let mut answer = Answer { limit, ..Answer::default() };
-        self.database.query(query, &mut answer)?;
+        self.bar.during(|| self.database.query(query, &mut answer))?;
         Ok(answer)
     }
 }
