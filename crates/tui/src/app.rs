@@ -13,7 +13,7 @@ use vramscope_format::plural;
 use crate::document::{Document, Subject};
 use crate::keys::{self, Action, View};
 use crate::live::ActiveFilter;
-use crate::load::{Job, Purpose, Question};
+use crate::load::{Job, Purpose, Question, Watched};
 use crate::pane::{Pane, Reply, act_in_tree};
 use crate::prompt::{Kind, Prompt};
 use crate::ranks::Ranks;
@@ -52,6 +52,8 @@ pub enum Effect {
     Load(Job),
     /// Answer a request about a file.
     Ask(Question),
+    /// Say when a file changes.
+    Watch(Watched),
     /// Read files for their figures.
     Rank(Vec<(usize, Input)>),
     /// Take the mouse, or leave it to the terminal.
@@ -311,6 +313,12 @@ impl App {
         }
     }
 
+    /// The keys of what is shown, as far as they fit what was typed.
+    pub(crate) fn help_rows(&self, typed: &str) -> Vec<(String, String)> {
+        let verdict = self.pane().map(|pane| pane.subject().replay().verdict());
+        help::rows(self.view(), self.is_compare(), verdict, typed)
+    }
+
     fn update_help(&mut self, mut help: Help, key: KeyEvent) {
         match (key.code, keys::name(&key).as_deref()) {
             (KeyCode::Esc, _) | (_, Some("?" | "F1")) => return,
@@ -331,7 +339,7 @@ impl App {
             }
             _ => {}
         }
-        let rows = help::rows(self.view(), self.is_compare(), &help.typed).len();
+        let rows = self.help_rows(&help.typed).len();
         let (width, height) = self.screen.size;
         let room = help::room(Rect::new(0, 0, width, height.saturating_sub(1)));
         help.top = help.top.min(rows.saturating_sub(room));
@@ -392,6 +400,7 @@ impl App {
                     false => self.message = Some("there is no other file in this direction".into()),
                 }
             }
+            Action::Reload => self.reload(),
             Action::Copy => self.copy(),
             Action::WriteText => {
                 let text = crate::draw::screen_text(self);

@@ -64,6 +64,8 @@ pub struct Document {
     pub(crate) shapes: Option<Arc<Shapes>>,
     /// What simulates other settings, once somebody asks.
     session: OnceLock<Session>,
+    /// What said that it is the same file when reading began, if that is known.
+    pub(crate) stamp: Option<(u64, u64)>,
 }
 
 impl Document {
@@ -77,7 +79,7 @@ impl Document {
                 is_internal(snapshot.text(frame.name), snapshot.text(frame.file))
             })
             .collect();
-        Self { opened, devices, internal, shapes: None, session: OnceLock::new() }
+        Self { opened, devices, internal, shapes: None, session: OnceLock::new(), stamp: None }
     }
 
     /// Answers a request about a device of this file. Takes a while the first time: not for the thread that draws.

@@ -98,7 +98,7 @@ fn draw_screen(buffer: &mut Buffer, area: Rect, app: &App) -> Option<Position> {
         _ => draw_footer(buffer, foot, app),
     }
     if let Mode::Help(help) = &app.mode {
-        let rows = views::help::rows(app.view(), app.is_compare(), &help.typed);
+        let rows = app.help_rows(&help.typed);
         let screen = Rect { height: area.height - 1, ..area };
         views::help::draw(buffer, screen, help, &rows, &app.screen.theme);
     }
@@ -162,6 +162,9 @@ fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
     x = put(buffer, area, x, area.y, &format!("  {about}"), dim);
     if !app.has_tabs() {
         x = put(buffer, area, x, area.y, &format!("  {}", app.view().name()), theme.style(Role::Accent));
+    }
+    if pane.has_changed && loading.is_none() {
+        x = put(buffer, area, x, area.y, "  file changed: Ctrl-r", theme.style(Role::Warm));
     }
     if let Some(words) = loading {
         x = put(buffer, area, x, area.y, &format!("  {words}"), theme.style(Role::Warm));

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use vramscope_files::Input;
+
 use crate::app::{App, Effect};
 use crate::document::Document;
-use crate::load::{Job, News, Purpose, Tracker, figures};
+use crate::load::{Job, News, Purpose, Tracker, Watched, figures};
 use crate::pane::Pane;
 use crate::ranks::Progress;
 
@@ -55,6 +57,11 @@ impl App {
                     Err(why) => self.fail(job.row, why),
                 }
             }
+            News::Changed(row) => {
+                for pane in self.panes.iter_mut().filter(|pane| pane.file == row) {
+                    pane.has_changed = true;
+                }
+            }
             News::Answered(question, response) => {
                 for pane in self.panes.iter_mut().filter(|pane| Arc::ptr_eq(&pane.doc, &question.doc)) {
                     pane.whatif.receive(&question, response.as_ref());
@@ -65,6 +72,20 @@ impl App {
                 self.files.ranks.set(row, result.and_then(|figures| figures.ok_or_else(nothing)));
             }
         }
+    }
+
+    /// Reads the file of the active pane again.
+    pub(crate) fn reload(&mut self) {
+        let Some(row) = self.pane().map(|pane| pane.file) else { return };
+        let Some(file) = self.files.ranks.rows.get_mut(row) else { return };
+        if file.input.is_stdin() {
+            return self.say("standard input cannot be read again".into());
+        }
+        // What lies beside it may be new, too.
+        let Input { path, name, named, .. } = file.input.clone();
+        file.input = Input::new(path, name, named);
+        let purpose = if self.pair.active == 0 { Purpose::Show } else { Purpose::Beside };
+        self.load(row, purpose);
     }
 
     fn fail(&mut self, row: usize, why: String) {
@@ -85,7 +106,17 @@ impl App {
         if let Some(figures) = figures(&document.opened) {
             self.files.ranks.set(row, Ok(figures));
         }
-        let pane = Pane::new(document, row);
+        if let (Some(stamp), Some(file)) = (document.stamp, self.files.ranks.rows.get(row)) {
+            self.effects.push(Effect::Watch(Watched { row, input: file.input.clone(), stamp }));
+        }
+        let mut pane = Pane::new(document, row);
+        // A file that was read again shows what it showed.
+        let at = if purpose == Purpose::Beside { 1 } else { self.pair.active };
+        if let Some(old) = self.panes.get_mut(at).filter(|old| old.file == row) {
+            pane.carry_on(old);
+            self.panes[at] = pane;
+            return self.layout();
+        }
         match purpose {
             Purpose::Beside if !is_first => {
                 self.panes.truncate(1);

@@ -138,6 +138,7 @@ pub enum Action {
     PreviousDevice,
     NextFile,
     PreviousFile,
+    Reload,
     NextPane,
     PreviousPane,
     Split,
@@ -195,6 +196,7 @@ impl Action {
             | Self::PreviousDevice
             | Self::NextFile
             | Self::PreviousFile
+            | Self::Reload
             | Self::NextPane
             | Self::PreviousPane
             | Self::Split
@@ -350,6 +352,8 @@ pub const KEYS: &[Binding] = &[
     row(View::Segments.bit(), &["Enter"], "allocation", "the allocation under the cursor", Action::Enter),
     row(SEGMENTS, &["Left"], "", "the block or hole before", Action::Left),
     row(SEGMENTS, &["Right", "l"], "block", "the next block or hole", Action::Right),
+    row(SEGMENTS, &["z", "+"], "zoom", "this segment over the whole screen, or all of them", Action::Fit),
+    row(SEGMENTS, &["t"], "scale", "segments as long as they are large, or all equally long", Action::Axis),
     row(View::Insights.bit(), &["Enter"], "evidence", "where it happens", Action::Enter),
     row(View::Ranks.bit(), &["Enter"], "open", "open this file", Action::Enter),
     row(View::Ranks.bit(), &["x", "D"], "compare", "beside the file that is open", Action::Compare),
@@ -440,6 +444,7 @@ pub const KEYS: &[Binding] = &[
     row(ALL, &[">"], "", "the next device", Action::NextDevice),
     row(ALL, &["("], "", "the previous file", Action::PreviousFile),
     row(ALL, &[")"], "", "the next file", Action::NextFile),
+    row(ALL, &["Ctrl-r"], "", "read the file again, and stay where you are", Action::Reload),
     row(ALL, &["m"], "", "mouse on or off; off, the terminal selects text", Action::Mouse),
     row(ALL, &["T"], "", "colors for a light or a dark terminal", Action::Theme),
     row(ALL, &["Esc"], "", "clear the search, the filter, then go back", Action::Escape),

@@ -33,7 +33,7 @@ use vramscope_files::{Cache, Input};
 pub use app::{App, Effect};
 pub use document::Document;
 pub use draw::draw;
-pub use load::{Job, Loader, News, Purpose, Question, Tracker};
+pub use load::{Job, Loader, News, Purpose, Question, Tracker, Watched};
 pub use theme::{Colors, Ground, Theme};
 
 /// How the program starts.

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use vramscope_analysis::query::Pattern;
 use vramscope_engine::{Figures, Request, Response};
@@ -92,8 +93,21 @@ impl Question {
     }
 }
 
+/// A file that is open, and what it was when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// Which of the files.
+    pub row: usize,
+    /// Where it is.
+    pub input: Input,
+    /// See [`Input::stamp`].
+    pub stamp: (u64, u64),
+}
+
 /// What the threads tell.
 pub enum News {
+    /// A file that is open has changed since it was read.
+    Changed(usize),
     /// A request was answered, or cancelled.
     Answered(Question, Option<Response>),
     /// A file is loaded, or cannot be.
@@ -114,9 +128,12 @@ pub struct Loader {
 impl Loader {
     /// Reads a file to look at it.
     pub fn document(&self, input: &Input, progress: &dyn Progress) -> Result<Document, OpenError> {
+        let stamp = (!input.is_stdin()).then(|| input.stamp());
         let mut opened = open(input, self.cache.as_ref(), progress)?;
         self.prepare(&mut opened);
-        Ok(Document::new(opened))
+        let mut document = Document::new(opened);
+        document.stamp = stamp;
+        Ok(document)
     }
 
     /// Reads a file for its figures, and keeps nothing else of it; `None` if nothing was allocated.
@@ -155,6 +172,29 @@ pub(crate) fn ask(question: Question, news: Sender<News>) {
     thread::spawn(move || {
         let answer = question.answer();
         let _ = news.send(News::Answered(question, answer));
+    });
+}
+
+/// How often files that are open are looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Files that are open.
+pub(crate) type Watching = Arc<Mutex<Vec<Watched>>>;
+
+/// Says once of each file that it has changed: on a thread of its own, since a file system may be slow.
+pub(crate) fn watch(files: Watching, news: Sender<News>) {
+    thread::spawn(move || {
+        loop {
+            thread::sleep(LOOK_AGAIN);
+            let now: Vec<Watched> = files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for file in now.iter().filter(|file| file.input.stamp() != file.stamp) {
+                files.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other != file);
+                // Nobody listens any more if the program has ended.
+                if news.send(News::Changed(file.row)).is_err() {
+                    return;
+                }
+            }
+        }
     });
 }
 

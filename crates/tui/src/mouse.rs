@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Position;
 
 use crate::app::{App, Mode};
 use crate::document::Subject;
@@ -58,6 +58,7 @@ impl App {
         } else {
             let lines = match self.view() {
                 View::Ranks => Places::new(self.body(), &self.files.ranks).lines,
+                View::Segments => self.pane().map_or(1, |pane| pane.segments.lines(pane.area)),
                 _ => 1,
             };
             let Some((first, list, len)) = self.list_at() else { return };
@@ -102,9 +103,8 @@ impl App {
 
     fn click_flame(&mut self, at: Position) {
         let Some(pane) = self.panes.get(self.pair.active) else { return };
-        let graph = Rect { y: pane.area.y + 1, height: pane.area.height.saturating_sub(3), ..pane.area };
-        let top = views::flame::top(pane, graph.height.into());
-        let Some(depth) = at.y.checked_sub(graph.y).map(|row| u32::from(row) + top) else { return };
+        let views::flame::Layout { graph, lines, top } = views::flame::Layout::new(pane);
+        let Some(depth) = at.y.checked_sub(graph.y).map(|row| u32::from(row / lines) + top) else { return };
         let cells = views::flame::cells(pane, graph.width, depth + 1);
         let x = at.x.saturating_sub(graph.x);
         let hit = cells.iter().find(|cell| cell.depth == depth && (cell.x..cell.x + cell.width).contains(&x));

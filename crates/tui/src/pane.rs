@@ -52,6 +52,8 @@ pub(crate) struct Pane {
     pub(crate) pools: Pools,
     pub(crate) insights: List,
     pub(crate) whatif: WhatIf,
+    /// The file is another than the one that was read.
+    pub(crate) has_changed: bool,
 }
 
 impl Pane {
@@ -80,7 +82,33 @@ impl Pane {
             pools: Pools::default(),
             insights: List::default(),
             whatif: WhatIf::default(),
+            has_changed: false,
         }
+    }
+
+    /// Shows what another pane showed, as far as this one has it. Says what it has not.
+    fn take_view(&mut self, old: &mut Self) -> Option<String> {
+        (self.view, self.area, self.shape) = (old.view, old.area, old.shape);
+        self.came_from = std::mem::take(&mut old.came_from);
+        self.calls.hide_internal = old.calls.hide_internal;
+        self.calls.show_info = old.calls.show_info;
+        match ActiveFilter::new(&old.scope.filter.text, self.subject()) {
+            Ok(filter) => {
+                self.scope.filter = filter;
+                None
+            }
+            Err(why) => Some(format!("the filter is cleared: {why}")),
+        }
+    }
+
+    /// Goes on where another pane of the same file was: the device, the view, the filter and the moment.
+    pub(crate) fn carry_on(&mut self, old: &mut Self) {
+        if old.device < self.doc.opened.replays.len() {
+            *self = Self::of_device(Arc::clone(&self.doc), self.file, old.device);
+        }
+        self.take_view(old);
+        let at = old.moment();
+        self.go_to(at.min(self.subject().replay().end()));
     }
 
     pub(crate) fn subject(&self) -> Subject<'_> {
@@ -107,15 +135,9 @@ impl Pane {
             return Reply::Say("there is no other device in this direction".into());
         }
         let mut other = Self::of_device(Arc::clone(&self.doc), self.file, device);
-        (other.view, other.area, other.shape) = (self.view, self.area, self.shape);
-        other.came_from = std::mem::take(&mut self.came_from);
-        other.calls.hide_internal = self.calls.hide_internal;
-        other.calls.show_info = self.calls.show_info;
-        let filter = ActiveFilter::new(&self.scope.filter.text, other.subject());
         let mut words = format!("{}, {} of {count}", other.subject().device_name(), device + 1);
-        match filter {
-            Ok(filter) => other.scope.filter = filter,
-            Err(why) => words = format!("{words}; the filter is cleared: {why}"),
+        if let Some(lost) = other.take_view(self) {
+            words = format!("{words}; {lost}");
         }
         *self = other;
         Reply::Say(words)

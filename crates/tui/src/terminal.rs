@@ -106,10 +106,12 @@ pub(crate) fn run(mut app: App, loader: &Loader) -> io::Result<u8> {
         Arc::new(Shared { screen: Mutex::new(Terminal::new(backend)?), is_stale: AtomicBool::new(false) });
     signals::watch(&shared)?;
     let (sender, news) = channel::<News>();
+    let watching = load::Watching::default();
+    load::watch(Arc::clone(&watching), sender.clone());
     let size = crossterm::terminal::size()?;
     app.resize(size.0, size.1);
     let code = loop {
-        if let Some(code) = perform(&mut app, loader, &sender, &shared)? {
+        if let Some(code) = perform(&mut app, loader, (&sender, &watching), &shared)? {
             break code;
         }
         {
@@ -152,7 +154,12 @@ fn handle(app: &mut App, event: Event) {
 }
 
 /// Does what the program asks of the terminal; an exit code if it asks to leave.
-fn perform(app: &mut App, loader: &Loader, sender: &Sender<News>, shared: &Shared) -> io::Result<Option<u8>> {
+fn perform(
+    app: &mut App,
+    loader: &Loader,
+    (sender, watching): (&Sender<News>, &load::Watching),
+    shared: &Shared,
+) -> io::Result<Option<u8>> {
     for effect in app.effects() {
         match effect {
             Effect::Quit(code) => return Ok(Some(code)),
@@ -177,6 +184,11 @@ fn perform(app: &mut App, loader: &Loader, sender: &Sender<News>, shared: &Share
                 });
             }
             Effect::Load(job) => load::load(job, loader.clone(), sender.clone()),
+            Effect::Watch(file) => {
+                let mut files = watching.lock().unwrap_or_else(PoisonError::into_inner);
+                files.retain(|other| other.row != file.row);
+                files.push(file);
+            }
             Effect::Ask(question) => load::ask(question, sender.clone()),
             Effect::Rank(inputs) => load::rank(inputs, loader.clone(), sender.clone()),
             Effect::Mouse(on) => {

@@ -221,12 +221,17 @@ fn indexed(r: u8, g: u8, b: u8) -> Color {
 /// What stands for a character on a terminal that has only ASCII.
 fn ascii(c: char) -> char {
     match c {
-        '█' | '▉' | '▊' | '▓' | '▇' | '▆' => '#',
+        '█' | '▊' | '▇' | '▆' => '#',
+        '▉' => '|',
+        '▓' => '%',
+        '▚' => '&',
         '▅' | '▄' | '▒' => '=',
-        '▃' | '▂' | '▁' | '░' => '-',
+        '▃' | '▂' | '▁' => '_',
+        '░' => ':',
         '▌' | '▎' | '│' | '▏' | '┃' => '|',
-        '·' | '…' => '.',
-        '─' | '━' | '┄' | '╌' | '╸' | '–' => '-',
+        '·' => '.',
+        '…' => '~',
+        '─' | '━' | '┄' | '╌' | '╸' | '–' | '−' => '-',
         '┌' | '┐' | '└' | '┘' | '┏' | '┓' | '┗' | '┛' => '+',
         '■' => '*',
         '┊' => ':',
@@ -236,7 +241,7 @@ fn ascii(c: char) -> char {
         '‹' | '◀' | '←' => '<',
         '●' | '◆' => '*',
         '✕' | '×' => 'x',
-        '±' => '~',
+        '±' => '+',
         '≥' => '>',
         _ => '?',
     }
@@ -261,7 +266,7 @@ mod tests {
         buffer.set_string(0, 0, "a█▸·…é", Style::new());
         theme.finish(&mut buffer);
         let text: String = buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect();
-        assert_eq!(text.trim_end(), "a#>..?");
+        assert_eq!(text.trim_end(), "a#>.~?");
     }
 
     #[test]

@@ -50,6 +50,16 @@ fn segments() {
 }
 
 #[test]
+fn segments_in_true_scale() {
+    screens("segments_true_scale", "cudagraph_pools.pickle.xz", &["4", "t", "Down"]);
+}
+
+#[test]
+fn one_segment() {
+    screens("segment_zoomed", "cudagraph_pools.pickle.xz", &["4", "Down", "z", "Right", "Right"]);
+}
+
+#[test]
 fn insights() {
     screens("insights", "leak_graph.pickle.xz", &["5"]);
 }

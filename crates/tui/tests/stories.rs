@@ -6,7 +6,7 @@ mod common;
 
 use common::{PLAIN, SMALL, Session, made_json, recording};
 use vramscope_analysis::query::Pattern;
-use vramscope_tui::{Effect, Loader};
+use vramscope_tui::{Effect, Loader, News};
 
 fn open(name: &str, size: (u16, u16)) -> Session {
     Session::open(&[name], false, size, PLAIN)
@@ -175,6 +175,31 @@ fn thousands_of_ranks_are_a_heat_map_and_the_one_that_stands_out() {
     );
     // Enter opens it.
     ranks.press(&["Enter", "1"]).shows("rank 1000 of 4096 ranks");
+}
+
+#[test]
+fn a_file_that_changed_says_so_and_is_read_again_in_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made.json");
+    std::fs::write(&path, made_json()).unwrap();
+    let mut session = Session::open_paths(std::slice::from_ref(&path), false, (140, 42), PLAIN);
+    session.press(&[":", "3", "Enter", "2"]).hides("file changed");
+    let watched = session.watched.remove(0);
+    assert_eq!(watched.input.stamp(), watched.stamp, "nothing has changed");
+    // The spike is twice as large now.
+    std::fs::write(&path, made_json().replace("9000", "18000")).unwrap();
+    assert_ne!(watched.input.stamp(), watched.stamp);
+    session.app.receive([News::Changed(watched.row)]);
+    session.shows("file changed: Ctrl-r");
+    session.press(&["Ctrl-r"]).hides("file changed");
+    // Still the tree after event 3, where big, deep and the new spike are live: 1000 + 500 + 18000 bytes.
+    session.shows("event 3").shows("19.0 KiB");
+}
+
+#[test]
+fn help_says_what_verdicts_mean() {
+    let mut oom = open("oom.pickle.xz", (160, 45));
+    oom.press(&["?", "ring overflow"]).shows("ring overflow: the beginning of the history is lost");
 }
 
 #[test]

@@ -108,9 +108,25 @@ fn depth_of(pane: &Pane, node: NodeId) -> u32 {
     pane.calls.tree.outline.upwards(node).take_while(|&above| above != pane.calls.tree.root()).count() as u32
 }
 
-/// The first row that is drawn, so that the cursor is in sight.
-pub(crate) fn top(pane: &Pane, height: u32) -> u32 {
-    (depth_of(pane, pane.calls.flame_at) + 1).saturating_sub(height)
+/// Where the graph is, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) graph: Rect,
+    /// Lines that each call takes: one for its name and, if all of them fit, one for its bytes.
+    pub(crate) lines: u16,
+    /// The first depth that is drawn, so that the cursor is in sight.
+    pub(crate) top: u32,
+}
+
+impl Layout {
+    pub(crate) fn new(pane: &Pane) -> Self {
+        let area = pane.area;
+        let graph = Rect { y: area.y + 1, height: area.height.saturating_sub(3), ..area };
+        let deepest = cells(pane, graph.width, u32::from(graph.height)).last().map_or(0, |cell| cell.depth);
+        let lines = if (deepest + 1) * 2 <= u32::from(graph.height) { 2 } else { 1 };
+        let top = (depth_of(pane, pane.calls.flame_at) + 1).saturating_sub(u32::from(graph.height / lines));
+        Self { graph, lines, top }
+    }
 }
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
@@ -118,15 +134,16 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     let names = Names::Snapshot(subject.snapshot());
     super::tree::draw_moment(buffer, row_of(area, 0), pane, theme);
     let outline = &pane.calls.tree.outline;
-    let graph = Rect { y: area.y + 1, height: area.height.saturating_sub(3), ..area };
-    let top = top(pane, graph.height.into());
+    let Layout { graph, lines, top } = Layout::new(pane);
     let total = outline.root().map_or(Sum::default(), |root| root.now);
     for cell in cells(pane, graph.width, top + u32::from(graph.height)) {
-        let Some(row) = cell.depth.checked_sub(top).filter(|&row| row < graph.height.into()) else {
+        let rows = u32::from(graph.height / lines);
+        let Some(row) = cell.depth.checked_sub(top).filter(|&row| row < rows) else {
             continue;
         };
         let Some(item) = outline.get(cell.node) else { continue };
-        let line = Rect { x: graph.x + cell.x, y: graph.y + row as u16, width: cell.width, height: 1 };
+        let y = graph.y + row as u16 * lines;
+        let line = Rect { x: graph.x + cell.x, y, width: cell.width, height: 1 };
         let name = names.short(item.place);
         let is_match = pane.calls.tree.found.as_ref().is_some_and(|found| found.matches(item.place));
         let is_chosen = cell.node == pane.calls.flame_at;
@@ -136,15 +153,23 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         } else if is_match {
             style = style.add_modifier(ratatui::style::Modifier::BOLD | ratatui::style::Modifier::UNDERLINED);
         } else if pane.calls.tree.found.is_some() && theme.colors != Colors::None {
-            // While searching, the rest steps back.
-            style = theme.style(Role::Dim).add_modifier(ratatui::style::Modifier::REVERSED);
+            // While searching, the rest steps back: its own color, near to the ground.
+            style = theme.tint_of_name(&name);
         }
         // The first cell of each box is an edge, so that neighbors are told apart without colors too.
         let room = usize::from(cell.width);
         // Bytes and share stand at the end of a box that has room for them beside its name.
         let amount = format!(" {} {} ", size(item.now.bytes), share(item.now.bytes, total.bytes));
-        let amount =
-            if width(&name).min(LEAST_NAME) + width(&amount) < room { amount } else { String::new() };
+        if lines > 1 {
+            let below = Rect { y: y + 1, ..line };
+            let shown = format!("▏{}", amount.trim());
+            // Bytes alone, where the share has no room; neither, where they would be cut.
+            let shown = if width(&shown) <= room { shown } else { format!("▏{}", size(item.now.bytes)) };
+            let shown = if width(&shown) <= room { shown } else { "▏".into() };
+            put(buffer, below, below.x, below.y, &format!("{shown:room$}"), style);
+        }
+        let fits = lines == 1 && width(&name).min(LEAST_NAME) + width(&amount) < room;
+        let amount = if fits { amount } else { String::new() };
         let room = room - width(&amount);
         let text = if room >= 3 { format!("▏{}", elide_place(&name, room - 1)) } else { "▏".into() };
         let shown = fit(&text, room);

@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use vramscope_analysis::{Status, Verdict};
 use vramscope_format::fit;
 
 use super::{put, put_right, row_of};
@@ -30,7 +31,12 @@ const COLUMN: u16 = 58;
 
 /// A row of the help: keys and what they do; a heading has no keys. The keys of the view come first, in groups, then
 /// those of other views.
-pub(crate) fn rows(view: View, is_compare: bool, typed: &str) -> Vec<(String, String)> {
+pub(crate) fn rows(
+    view: View,
+    is_compare: bool,
+    verdict: Option<&Verdict>,
+    typed: &str,
+) -> Vec<(String, String)> {
     let typed = typed.to_lowercase();
     let fits = |keys: &str, text: &str| format!("{keys} {text}").to_lowercase().contains(&typed);
     let mut rows = Vec::new();
@@ -55,7 +61,31 @@ pub(crate) fn rows(view: View, is_compare: bool, typed: &str) -> Vec<(String, St
         let signs = SIGNS.iter().map(|(sign, text)| ((*sign).to_owned(), (*text).to_owned()));
         add("signs", signs.filter(|(sign, text)| fits(sign, text)).collect());
     }
+    let found = verdicts(verdict).into_iter().filter(|(word, text)| fits(word, text)).collect();
+    add("verdicts: what the file can tell", found);
     add("in other views", Action::GROUPS.iter().flat_map(|group| of(false, group)).collect());
+    rows
+}
+
+/// What each verdict means; that of the file is marked, and its notes come after it.
+fn verdicts(of_file: Option<&Verdict>) -> Vec<(String, String)> {
+    let all = [
+        Status::Exact,
+        Status::LateStart,
+        Status::RingOverflow,
+        Status::EventsSkipped,
+        Status::SettingsChanged,
+        Status::Truncated,
+        Status::StateOnly,
+    ];
+    let mut rows = Vec::new();
+    for status in all {
+        let own = of_file.filter(|verdict| verdict.status == status);
+        let sentence = Verdict { status, estimated_bytes: 0, notes: Vec::new() }.sentence();
+        let mark = if own.is_some() { "▸" } else { " " };
+        rows.push((mark.to_owned(), sentence));
+        rows.extend(own.iter().flat_map(|verdict| &verdict.notes).map(|note| ("·".to_owned(), note.clone())));
+    }
     rows
 }
 

@@ -54,6 +54,10 @@ pub(crate) struct Segments {
     pieces: Vec<Piece>,
     pub(crate) list: List,
     order: Order,
+    /// Whether segments are as long as they are large.
+    true_scale: bool,
+    /// Whether the selected segment takes the whole screen.
+    zoomed: bool,
     /// The selected piece of the selected segment.
     piece: usize,
     only: Option<PoolId>,
@@ -86,7 +90,12 @@ impl Segments {
                 });
             }
         }
-        self.list.scroll(self.rows.len(), usize::from(area.height.saturating_sub(2 + FOOT)));
+        self.list.scroll(self.rows.len(), usize::from(list_area(area).height / self.lines(area)));
+    }
+
+    /// Lines that each segment takes: a gap between them, where there is room for it.
+    pub(crate) fn lines(&self, area: Rect) -> u16 {
+        if self.rows.len() * 2 <= usize::from(list_area(area).height) + 1 { 2 } else { 1 }
     }
 
     fn build(&mut self, subject: Subject<'_>, state: &State) {
@@ -163,6 +172,13 @@ impl Segments {
                 self.order = order;
                 return Reply::Say(words.into());
             }
+            Action::Axis => {
+                self.true_scale = !self.true_scale;
+                let words = if self.true_scale { "as long as they are large" } else { "all equally long" };
+                return Reply::Say(words.into());
+            }
+            Action::Fit => self.zoomed = !self.zoomed,
+            Action::Back | Action::Escape if self.zoomed => self.zoomed = false,
             Action::Back | Action::Escape if self.only.is_some() => self.only = None,
             _ => {
                 let before = self.list.selected;
@@ -175,6 +191,11 @@ impl Segments {
         }
         Reply::Nothing
     }
+}
+
+/// Where the segments are, between the header and what the cursor is on.
+fn list_area(area: Rect) -> Rect {
+    Rect { y: area.y + 2, height: area.height.saturating_sub(2 + FOOT), ..area }
 }
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
@@ -201,6 +222,10 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             &format!(" · {} of {all} pass {}", count(view.rows.len()), printable(&pane.scope.filter.text));
     }
     put(buffer, area, area.x, area.y, &fit(&header, area.width.into()), text);
+    if let Some(segment) = view.rows.get(view.list.selected).filter(|_| view.zoomed) {
+        draw_zoomed(buffer, area, (subject, view, segment), theme);
+        return draw_piece(buffer, area, pane, theme);
+    }
     let is_narrow = area.width < 70;
     let cells = if is_narrow {
         area.width.saturating_sub(24)
@@ -219,11 +244,12 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         ),
     };
     put(buffer, row_of(area, 1), area.x, area.y + 1, &titles, dim);
-    let list = Rect { y: area.y + 2, height: area.height.saturating_sub(2 + FOOT), ..area };
-    for row in 0..list.height {
+    let (list, lines) = (list_area(area), view.lines(area));
+    let largest = view.rows.iter().map(|segment| segment.range.size).max().unwrap_or(1).max(1);
+    for row in 0..list.height.div_ceil(lines) {
         let Some(at) = view.list.at(row, view.rows.len()) else { break };
         let segment = &view.rows[at];
-        let line = row_of(list, row);
+        let line = row_of(list, row * lines);
         let is_selected = at == view.list.selected;
         let share = segment.free as f64 / segment.range.size.max(1) as f64;
         let numbers = match is_narrow {
@@ -241,9 +267,20 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             buffer.set_style(Rect { width: x - line.x, ..line }, theme.style(Role::Selected));
         }
         let bar = Rect { x, width: cells.min(line.right().saturating_sub(x)), ..line };
-        draw_bar(buffer, bar, subject, view, segment, is_selected, theme);
+        let right = bar.right();
+        let bar = match view.true_scale {
+            true => {
+                let share = segment.range.size as f64 / largest as f64;
+                Rect {
+                    width: ((f64::from(bar.width) * share).round() as u16).clamp(1, bar.width.max(1)),
+                    ..bar
+                }
+            }
+            false => bar,
+        };
+        draw_bar(buffer, bar, (subject, view, segment), (0, segment.range.size), is_selected, theme);
         if !is_narrow {
-            let x = bar.right() + 2;
+            let x = right + 2;
             let label = pins(subject, segment);
             let room = usize::from(line.right().saturating_sub(x));
             put(buffer, line, x, line.y, &elide_place(&label, room), if is_selected { text } else { dim });
@@ -267,23 +304,55 @@ fn pins(subject: Subject<'_>, segment: &Segment) -> String {
     }
 }
 
-/// A segment as cells: each has the color of what takes most of it, and is as full as what is in use in it.
+/// One segment over the whole screen, line after line: each begins with its place in the segment.
+fn draw_zoomed(
+    buffer: &mut Buffer,
+    area: Rect,
+    about @ (_, _, segment): (Subject<'_>, &Segments, &Segment),
+    theme: &Theme,
+) {
+    let (dim, range) = (theme.style(Role::Dim), segment.range);
+    let words = format!(
+        "segment {:#x} · {} · {} free · z shows all · {}, largest hole {}",
+        range.addr,
+        size(range.size),
+        size(segment.free),
+        plural(segment.blocks, "block"),
+        size(segment.largest_hole)
+    );
+    let line = row_of(area, 1);
+    put(buffer, line, line.x, line.y, &fit(&words, line.width.into()), dim);
+    let list = list_area(area);
+    let lines = u64::from(list.height.max(1));
+    let start = |line: u64| (range.size as f64 / lines as f64 * line as f64) as u64;
+    for row in 0..list.height {
+        let line = row_of(list, row);
+        let (from, to) = (start(row.into()), start(u64::from(row) + 1));
+        let x = put(buffer, line, line.x, line.y, &format!("{:>11} ", format!("+{}", size(from))), dim);
+        let bar = Rect { x, width: line.right().saturating_sub(x), ..line };
+        draw_bar(buffer, bar, about, (from, to), true, theme);
+    }
+}
+
+/// A part of a segment as cells: each has the color of what takes most of it, and is as full as what is in use in it.
 fn draw_bar(
     buffer: &mut Buffer,
     area: Rect,
-    subject: Subject<'_>,
-    view: &Segments,
-    segment: &Segment,
+    (subject, view, segment): (Subject<'_>, &Segments, &Segment),
+    (first, last): (u64, u64),
     is_selected: bool,
     theme: &Theme,
 ) {
     let pieces = view.pieces_of(segment);
     let cells = u64::from(area.width).max(1);
-    let size = segment.range.size.max(1);
+    let size = last.saturating_sub(first).max(1);
     let chosen = view.selected_piece().filter(|_| is_selected);
     // Where a cell begins: with more bytes than 64 bits can multiply, in floating point.
-    let edge = |cell: u64| (size as f64 / cells as f64 * cell as f64) as u64;
-    let mut at = 0;
+    let edge = |cell: u64| first.saturating_add((size as f64 / cells as f64 * cell as f64) as u64);
+    // Of a part, what lies before it is passed over.
+    let end = |piece: &Piece| piece.addr.saturating_sub(segment.range.addr).saturating_add(piece.size);
+    let mut at = pieces.partition_point(|piece| end(piece) <= first);
+    let mut before = None;
     // Neighbouring cells mostly belong to the same block.
     let mut known: Option<(AllocIdx, Option<ratatui::style::Color>)> = None;
     for cell in 0..area.width {
@@ -333,8 +402,24 @@ fn draw_bar(
         if is_chosen {
             style = theme.style(Role::Cursor);
         }
+        // What is selected shows without colors, and a hole stays a hole.
+        let symbol = match symbol {
+            "·" if is_chosen => "─",
+            _ if is_chosen && theme.colors == Colors::None => "▚",
+            symbol => symbol,
+        };
+        // Where few colors tell neighbors apart, a gap between them does.
+        let is_next = most.1.is_some() && before.is_some() && most.1 != before;
+        if theme.colors <= Colors::Sixteen
+            && is_next
+            && let Some(cell) = buffer.cell_mut((area.x + cell - 1, area.y))
+            && cell.symbol() == "█"
+        {
+            cell.set_symbol("▉");
+        }
+        before = most.1;
         if let Some(cell) = buffer.cell_mut((area.x + cell, area.y)) {
-            cell.set_symbol(if is_chosen && symbol == "·" { "▒" } else { symbol }).set_style(style);
+            cell.set_symbol(symbol).set_style(style);
         }
     }
 }

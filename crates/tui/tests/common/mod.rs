@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use vramscope_tui::{App, Colors, Effect, Ground, Loader, News, Question, Theme, draw};
+use vramscope_tui::{App, Colors, Effect, Ground, Loader, News, Question, Theme, Watched, draw};
 
 pub(crate) const PLAIN: Theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: false };
 
@@ -73,6 +73,8 @@ pub(crate) struct Session {
     size: (u16, u16),
     /// What was asked of the terminal, apart from reading files.
     pub(crate) effects: Vec<Effect>,
+    /// Files whose changes are to be told.
+    pub(crate) watched: Vec<Watched>,
     loader: Loader,
     /// Requests that no thread has taken up yet, while they are held back.
     pub(crate) held: Option<Vec<Question>>,
@@ -97,7 +99,7 @@ impl Session {
     ) -> Self {
         let (inputs, _) = vramscope_files::find(paths);
         let app = App::new(inputs, compare, theme, true);
-        let mut session = Self { app, size, effects: Vec::new(), loader, held: None };
+        let mut session = Self { app, size, effects: Vec::new(), watched: Vec::new(), loader, held: None };
         session.app.resize(size.0, size.1);
         session.perform();
         session
@@ -134,6 +136,7 @@ impl Session {
                         self.app.receive([News::Answered(question, answer)]);
                     }
                 },
+                Effect::Watch(watched) => self.watched.push(watched),
                 other => self.effects.push(other),
             }
             effects.extend(self.app.effects());
