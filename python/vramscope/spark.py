@@ -1,10 +1,11 @@
 """Snapshots as a data source of Spark 4: each file is read by the program on the executor that has the task.
 
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", True)
     spark.dataSource.register(vramscope.spark.SnapshotSource)
     spark.read.format("vramscope").option("table", "allocations").load("runs/today/")
 
-The options are ``table`` and ``path``. Filters on run, step and rank choose files before they are read
-(``spark.sql.python.filterPushdown.enabled``). ``.schema("rank bigint, requested bigint")`` reads only these columns. A file
+The options are ``table`` and ``path``. Filters on run, step and rank choose files before they are read,
+which Spark wants to be enabled first. ``.schema("rank bigint, requested bigint")`` reads only these columns. A file
 that cannot be read is a row of the table ``problems`` and no failed job.
 """
 
