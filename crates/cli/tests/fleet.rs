@@ -140,6 +140,46 @@ fn a_file_that_changed_is_written_again_and_another_folder_is_left_alone() {
     assert_eq!(files(&runs).len(), 2);
 }
 
+/// Whether every Parquet file below a folder is whole.
+fn are_whole(dataset: &Path) -> bool {
+    let is_parquet = |path: &&PathBuf| path.extension().is_some_and(|end| end == "parquet");
+    files(dataset).iter().filter(is_parquet).all(|path| fs::read(path).unwrap().ends_with(b"PAR1"))
+}
+
+#[test]
+fn a_killed_export_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runs, dataset) = (folder.path().join("runs"), folder.path().join("tables"));
+    fs::create_dir(&runs).unwrap();
+    for rank in 0..6 {
+        let name = format!("rank{rank}.pickle.xz");
+        fs::copy(recording("llama_python.pickle.xz"), runs.join(name)).unwrap();
+    }
+    let mut export = std::process::Command::new(env!("CARGO_BIN_EXE_vramscope"))
+        .args(["export", runs.to_str().unwrap(), "--dataset", dataset.to_str().unwrap(), "--no-cache"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // As soon as the manifest names a rank, or the export is done.
+    let manifest = || fs::read_to_string(dataset.join("_manifest.jsonl")).unwrap_or_default();
+    let is_any = || manifest().lines().count() > 1;
+    while !is_any() && export.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let _ = export.kill();
+    export.wait().unwrap();
+    assert!(are_whole(&dataset), "a killed export leaves no half-written table");
+    let again = self::export(&runs, &dataset);
+    let said = text(&again.stdout);
+    assert!(said.contains("complete from before"), "{said}");
+    let (_, numbers) = said.rsplit_once(": ").unwrap();
+    let written: usize = numbers.split(' ').next().unwrap().parse().unwrap();
+    assert!(written < 6, "what is complete is not written again: {said}");
+    assert!(are_whole(&dataset));
+    let rows = files(&dataset).iter().filter(|path| path.starts_with(dataset.join("ranks"))).count();
+    assert_eq!(rows, 6, "all ranks are there");
+}
+
 /// A limit on the size of files stands for a full disk: both refuse to write on.
 #[cfg(target_os = "linux")]
 #[test]
@@ -159,9 +199,7 @@ fn a_full_disk_leaves_no_half_written_file() {
     let half = files(&dataset);
     assert!(half.iter().all(|path| !path.to_string_lossy().ends_with(".tmp")), "{half:?}");
     // Every file that is there is whole, and the manifest does not say that the rank is.
-    for path in half.iter().filter(|path| path.extension().is_some_and(|end| end == "parquet")) {
-        assert!(fs::read(path).unwrap().ends_with(b"PAR1"), "{}", path.display());
-    }
+    assert!(are_whole(&dataset));
     let again = export(&runs, &dataset);
     assert!(text(&again.stdout).contains("1 file written"), "{}", text(&again.stdout));
 }
