@@ -322,30 +322,47 @@ fn draw_footer(buffer: &mut Buffer, area: Rect, app: &App) {
         put(buffer, area, x, area.y, if app.files.failure.is_some() { " quit" } else { " cancel" }, dim);
         return;
     }
-    // Help and the way out are always there.
-    let mut hints: Vec<(&str, String)> = Vec::new();
+    for hint in hints(app, area.width) {
+        let x = put(buffer, area, area.x + hint.x, area.y, hint.key, key_style);
+        put(buffer, area, x, area.y, &format!(" {}  ", hint.label), dim);
+    }
+}
+
+/// A key in the footer.
+pub(crate) struct Hint {
+    /// Where it begins, and how many columns it takes.
+    pub(crate) x: u16,
+    pub(crate) width: u16,
+    key: &'static str,
+    label: String,
+    pub(crate) action: Action,
+}
+
+/// The keys of the footer, from left to right. Help and the way out are always there.
+pub(crate) fn hints(app: &App, columns: u16) -> Vec<Hint> {
     let rows = KEYS.iter().filter(|row| row.is_for(app.view(), app.is_compare()) && !row.label.is_empty());
     let is_fixed = |action: Action| matches!(action, Action::Help | Action::Back);
     let (fixed, others): (Vec<_>, Vec<_>) = rows.partition(|row| is_fixed(row.action));
-    let words = |row: &&crate::keys::Binding| (row.keys[0], label(app, row.action, row.label));
-    let columns = |(key, label): &(&str, String)| width(sign(key)) + width(label) + 3;
-    let mut room = usize::from(area.width);
-    let fixed: Vec<_> = fixed.iter().rev().map(words).collect();
-    room = room.saturating_sub(fixed.iter().map(columns).sum());
-    for row in &others {
-        let hint = words(row);
-        if columns(&hint) > room {
-            break;
-        }
-        room -= columns(&hint);
-        hints.push(hint);
-    }
+    let hint = |row: &&'static crate::keys::Binding| {
+        let (key, label) = (sign(row.keys[0]), label(app, row.action, row.label));
+        let width = (width(key) + width(&label) + 3) as u16;
+        Hint { x: 0, width, key, label, action: row.action }
+    };
+    let fixed: Vec<Hint> = fixed.iter().rev().map(hint).collect();
+    let room = columns.saturating_sub(fixed.iter().map(|hint| hint.width).sum());
+    let mut taken = 0;
+    let fits = |hint: &Hint| {
+        taken += hint.width;
+        taken <= room
+    };
+    let mut hints: Vec<Hint> = others.iter().map(hint).take_while(fits).collect();
     hints.extend(fixed);
-    let mut x = area.x;
-    for (key, label) in hints {
-        x = put(buffer, area, x, area.y, sign(key), key_style);
-        x = put(buffer, area, x, area.y, &format!(" {label}  "), dim);
+    let mut x = 0;
+    for hint in &mut hints {
+        hint.x = x;
+        x += hint.width;
     }
+    hints
 }
 
 /// A key as short as it can be written.

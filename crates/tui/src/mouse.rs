@@ -34,7 +34,17 @@ impl App {
     }
 
     fn click(&mut self, at: Position) {
-        self.message = None;
+        let had_message = self.message.take().is_some();
+        if at.y + 1 == self.screen.size.1 {
+            // A message is in the place of the keys.
+            let hints = crate::draw::hints(self, self.screen.size.0).into_iter();
+            let hit =
+                hints.filter(|_| !had_message).find(|hint| (hint.x..hint.x + hint.width).contains(&at.x));
+            if let Some(hint) = hit {
+                self.act(hint.action);
+            }
+            return;
+        }
         if at.y == 1 && self.has_tabs() {
             let hit = crate::draw::tabs(self, self.screen.size.0)
                 .into_iter()

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{PLAIN, SMALL, Session, made_json, recording};
+use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use vramscope_analysis::query::Pattern;
 use vramscope_tui::{Effect, Loader, News};
 
@@ -194,6 +195,17 @@ fn a_file_that_changed_says_so_and_is_read_again_in_place() {
     session.press(&["Ctrl-r"]).hides("file changed");
     // Still the tree after event 3, where big, deep and the new spike are live: 1000 + 500 + 18000 bytes.
     session.shows("event 3").shows("19.0 KiB");
+}
+
+#[test]
+fn keys_of_the_footer_can_be_clicked() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    let foot = oom.screen().pop().unwrap();
+    let column =
+        foot.chars().collect::<Vec<_>>().windows(4).position(|four| four == ['h', 'e', 'l', 'p']).unwrap();
+    let (kind, modifiers) = (MouseEventKind::Down(MouseButton::Left), KeyModifiers::NONE);
+    oom.app.mouse(MouseEvent { kind, column: column as u16, row: SMALL.1 - 1, modifiers });
+    oom.shows("Keys: type to find one");
 }
 
 #[test]
