@@ -55,6 +55,11 @@ impl Places {
     }
 }
 
+/// Between columns: a narrow screen has room for the verdict beside how far a rank is off.
+fn gap(area: Rect) -> &'static str {
+    if area.width < 84 { " " } else { "  " }
+}
+
 /// Bytes, where the file has them.
 fn stated(n: Option<i64>) -> String {
     n.map_or_else(|| "–".into(), bytes)
@@ -89,8 +94,9 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
     put(buffer, area, area.x, area.y, &format!("{}{odd}", ranks.how_many()), text);
     let names = ranks.rows.iter().map(|row| width(&row.label)).max().unwrap_or_default();
     let names = names.clamp(8, usize::from(places.list.width / 4).max(8));
+    let gap = gap(places.list);
     let header = format!(
-        "  {:names$} {:>10}  {:>10}  {:>10}  {:>10}  {:>4}  verdict",
+        "  {:names$} {:>10}{gap}{:>10}{gap}{:>10}{gap}{:>10}{gap}{:>4}  verdict",
         ranks.noun(),
         "peak",
         "end",
@@ -150,8 +156,9 @@ fn draw_rank(
     let digest = &figures.digest;
     let outlier = fleet.outlier(file);
     let off = outlier.map(|outlier| format!("▲ {}", change(outlier.bytes.saturating_sub(outlier.median))));
+    let gap = gap(area);
     let numbers = format!(
-        "{:>10}  {:>10}  {:>10}  {:>10}  ",
+        "{:>10}{gap}{:>10}{gap}{:>10}{gap}{:>10}{gap}",
         bytes(digest.peak),
         bytes(digest.end),
         stated(figures.reserved_peak()),
