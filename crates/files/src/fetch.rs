@@ -67,7 +67,8 @@ impl Fetching {
 
 fn fetch(source: &mut dyn Read, full: &SyncSender<io::Result<Vec<u8>>>, empty: &Receiver<Vec<u8>>) {
     loop {
-        let mut chunk = empty.try_recv().unwrap_or_default();
+        // A new one comes zeroed from the system: most of thousands of small files would never fill it.
+        let mut chunk = empty.try_recv().unwrap_or_else(|_| vec![0; CHUNK]);
         chunk.resize(CHUNK, 0);
         let result = read_some(source, &mut chunk).map(|len| {
             chunk.truncate(len);
