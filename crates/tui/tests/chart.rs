@@ -1,10 +1,6 @@
 //! The chart: colors that mean categories, ranges, and where a part of the run lies in the whole.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-#[allow(dead_code, reason = "shared with other tests")]
-mod common;
-
-use common::{PLAIN, Session};
+use crate::common::{PLAIN, Session};
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -1,12 +1,8 @@
 //! Files that know less than a snapshot: what is missing is said, not drawn as zero.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-#[allow(dead_code, reason = "shared with other tests")]
-mod common;
 
 use std::path::PathBuf;
 
-use common::{PLAIN, Session};
+use crate::common::{PLAIN, Session};
 
 fn open(name: &str) -> Session {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inputs").join(name);

@@ -1,10 +1,6 @@
 //! Keys, one story after another: what is pressed, and what the screen says then.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-#[allow(dead_code, reason = "shared with other tests")]
-mod common;
-
-use common::{PLAIN, SMALL, Session, made_json};
+use crate::common::{PLAIN, SMALL, Session, made_json};
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use vramscope_tui::Effect;
 use vramscope_tui::keys::View;
@@ -251,7 +247,7 @@ fn no_size_breaks_any_view() {
 
 #[test]
 fn every_recording_in_every_view() {
-    let folder = common::recording("");
+    let folder = crate::common::recording("");
     let files = std::fs::read_dir(folder).unwrap().filter_map(Result::ok).map(|entry| entry.path());
     let mut seen = 0;
     for path in files.filter(|path| path.extension().is_some_and(|ending| ending == "xz")) {

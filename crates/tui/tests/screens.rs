@@ -1,10 +1,6 @@
 //! Whole screens, at the sizes that people have.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-#[allow(dead_code, reason = "shared with other tests")]
-mod common;
-
-use common::{PLAIN, Session};
+use crate::common::{PLAIN, Session};
 
 fn screens(name: &str, file: &str, keys: &[&str]) {
     for (width, height) in [(80, 24), (160, 45)] {

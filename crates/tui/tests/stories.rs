@@ -1,10 +1,6 @@
 //! What was wrong once, as it should be: cursors that stay, names that are there, nothing hidden.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-#[allow(dead_code, reason = "shared with other tests")]
-mod common;
-
-use common::{PLAIN, SMALL, Session, made_json, recording};
+use crate::common::{PLAIN, SMALL, Session, made_json, recording};
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use vramscope_analysis::query::Pattern;
 use vramscope_tui::{Effect, Loader, News};

@@ -1,10 +1,6 @@
 //! Other allocator settings in the terminal, on a program whose reruns under other settings are known.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-#[allow(dead_code, reason = "shared with other tests")]
-mod common;
-
-use common::{PLAIN, Session, recording};
+use crate::common::{PLAIN, Session, recording};
 use vramscope_format::size;
 
 const WIDE: (u16, u16) = (170, 45);
