@@ -59,6 +59,16 @@ fn together(
     live.into_iter().map(place).collect()
 }
 
+/// Where a pile ends.
+fn top(stacked: &[(Cell, u64, u64)]) -> u64 {
+    stacked.last().map_or(0, |(_, _, high)| *high)
+}
+
+/// The rows whose centres lie below some bytes.
+fn rows_below(rows: &Rows, bytes: u64) -> usize {
+    (0..rows.count).filter(|row| rows.centre(*row) < bytes as f64).count()
+}
+
 /// When each moment begins, by the definition: the start with the first event.
 fn begins(events: &EventTable) -> Vec<i64> {
     let mut highest = i64::MIN;
@@ -154,6 +164,10 @@ proptest! {
             let most = inside.iter().map(|&m| counters[m]).max().unwrap();
             let shown = Moment(*inside.iter().find(|&&m| counters[m] == most).unwrap() as u32);
             prop_assert_eq!(picture.shown[column], Some(shown), "column {}", column);
+            let least = inside.iter().map(|&m| counters[m]).min().unwrap();
+            let lowest = Moment(*inside.iter().find(|&&m| counters[m] == least).unwrap() as u32);
+            let top = top(&stacked(&replay, counter, &pools, lowest));
+            prop_assert_eq!(picture.solid[column], rows_below(&rows, top), "column {}", column);
             let centre = rows.low + (row as f64 + 0.5) * rows.step;
             let stacked = stacked(&replay, counter, &pools, shown);
             let owner = stacked.iter().find(|(_, low, high)| *low as f64 <= centre && centre < *high as f64);
@@ -216,6 +230,8 @@ proptest! {
             let inside = moments_in(Axis::Events, &vec![0; whole as usize], left, right);
             let shown = *inside.iter().max_by_key(|&&m| (level(m), std::cmp::Reverse(m))).unwrap();
             prop_assert_eq!(picture.shown[column], Some(Moment(shown as u32)), "column {}", column);
+            let least = inside.iter().map(|&m| level(m)).min().unwrap();
+            prop_assert_eq!(picture.solid[column], rows_below(&rows, least), "column {}", column);
             let centre = rows.centre(row);
             let stacked = stacked(Moment(shown as u32));
             let owner = stacked.iter().find(|(_, low, high)| *low as f64 <= centre && centre < *high as f64);
@@ -224,12 +240,38 @@ proptest! {
     }
 }
 
+fn event(action: &str, addr: u64, size: u64, time: u64) -> String {
+    format!(r#"{{"action": "{action}", "addr": {addr}, "size": {size}, "time_us": {time}, "stream": 0}}"#)
+}
+
+/// 500 MiB stay, and spikes of many heights come and go, dozens in each column: the highest moments of columns make a
+/// wave that is not there, the lowest do not. (At its end a file without segments has nothing.)
+#[test]
+fn what_stays_is_level_where_every_column_has_many_moments() {
+    let mut events = vec![event("alloc", 4096, 500 << 20, 0)];
+    for n in 1..20_000_u64 {
+        let size = (1 + n * n % 127) << 20;
+        for action in ["alloc", "free_requested", "free_completed"] {
+            events.push(event(action, 1 << 40, size, n));
+        }
+    }
+    let json = format!(r#"{{"segments": [], "device_traces": [[{}]]}}"#, events.join(","));
+    let snapshot = common::snapshot(json.as_bytes());
+    let replay = Replay::new(&snapshot, DeviceId(0));
+    let pile = Pile::new(&replay, Counter::Requested);
+    // Two rows a MiB.
+    let rows = Rows::new((0.0, f64::from(1000 << 20)), 2000);
+    let columns = Columns::new(&replay, None, Axis::Events, (2.0, 59_000.0), 295);
+    let picture = pile.picture(&replay, &columns, rows, &|| true).unwrap();
+    assert!(picture.solid.iter().all(|&rows| rows == 1000), "{:?}", picture.solid);
+    let tops: std::collections::BTreeSet<u64> =
+        picture.shown.iter().map(|at| replay.counters(at.unwrap()).requested as u64).collect();
+    assert!(tops.len() > 3, "the highest moments of columns differ: {tops:?}");
+}
+
 /// 300 000 events in 100 columns, and a spike of one event among them that is higher than all else.
 #[test]
 fn a_spike_of_one_event_is_seen_at_every_zoom() {
-    let event = |action: &str, addr: u64, size: u64, time: u64| {
-        format!(r#"{{"action": "{action}", "addr": {addr}, "size": {size}, "time_us": {time}, "stream": 0}}"#)
-    };
     let mut events = Vec::new();
     for n in 0..50_000_u64 {
         let size = if n == 31_234 { 900 << 20 } else { 1 << 20 };

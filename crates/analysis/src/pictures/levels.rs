@@ -1,7 +1,7 @@
-//! How many bytes some allocations take together at any moment, and where that is highest.
+//! How many bytes some allocations take together at any moment, and where that is highest or lowest.
 //!
-//! Kept as the steps of a staircase. Over them lies a tree that knows the highest step of every node, so that the
-//! highest moment of a pixel column is found in a few comparisons, however many steps lie in it.
+//! Kept as the steps of a staircase. Over them lie two trees that know the highest and the lowest step of every node, so that
+//! those of a pixel column are found in a few comparisons, however many steps lie in it.
 
 use crate::pictures::pile::Measure;
 use crate::replay::allocations::{AllocIdx, Moment};
@@ -20,7 +20,15 @@ pub struct Levels {
     bytes: Vec<u64>,
     /// For each node the highest of its steps, the first of them if there are several; from the smallest nodes up.
     highest: Vec<Vec<u32>>,
+    /// The same for the lowest.
+    lowest: Vec<Vec<u32>>,
 }
+
+/// Whether the first of two levels is further than the second.
+type Beyond = fn(u64, u64) -> bool;
+
+const HIGHER: Beyond = |a, b| a > b;
+const LOWER: Beyond = |a, b| a < b;
 
 impl Levels {
     /// The level of allocations given as birth, end and bytes, in any order.
@@ -42,8 +50,8 @@ impl Levels {
                 bytes.push(now);
             }
         }
-        let highest = tree(&bytes);
-        Self { from, bytes, highest }
+        let (highest, lowest) = (tree(&bytes, HIGHER), tree(&bytes, LOWER));
+        Self { from, bytes, highest, lowest }
     }
 
     /// The level of each of some groups, where `group` says which one an allocation belongs to.
@@ -70,8 +78,17 @@ impl Levels {
 
     /// The first moment from one to another, both included, at which the level is highest among them.
     pub fn highest(&self, from: Moment, to: Moment) -> Moment {
+        self.furthest(&self.highest, HIGHER, from, to)
+    }
+
+    /// The same where it is lowest.
+    pub fn lowest(&self, from: Moment, to: Moment) -> Moment {
+        self.furthest(&self.lowest, LOWER, from, to)
+    }
+
+    fn furthest(&self, tree: &[Vec<u32>], beyond: Beyond, from: Moment, to: Moment) -> Moment {
         let (first, last) = (self.step(from), self.step(to.max(from)));
-        self.from[self.highest_step(first, last)].max(from)
+        self.from[self.furthest_step(tree, beyond, first, last)].max(from)
     }
 
     /// When the level is highest of all.
@@ -84,25 +101,25 @@ impl Levels {
         self.from.partition_point(|from| *from <= at).saturating_sub(1)
     }
 
-    /// The highest of some steps, both ends included; the first of them if there are several.
-    fn highest_step(&self, first: usize, last: usize) -> usize {
+    /// The highest or lowest of some steps, both ends included; the first of them if there are several.
+    fn furthest_step(&self, tree: &[Vec<u32>], beyond: Beyond, first: usize, last: usize) -> usize {
         let mut best = first;
         let mut consider = |step: usize| {
-            if self.bytes[step] > self.bytes[best] {
+            if beyond(self.bytes[step], self.bytes[best]) {
                 best = step;
             }
         };
         let mut step = first;
         while step <= last {
             // The largest node that begins here and ends in time.
-            let level = (0..self.highest.len()).rev().find(|&level| {
+            let level = (0..tree.len()).rev().find(|&level| {
                 let size = FANOUT.pow(level as u32 + 1);
                 step.is_multiple_of(size) && step + size <= last + 1
             });
             match level {
                 Some(level) => {
                     let size = FANOUT.pow(level as u32 + 1);
-                    consider(self.highest[level][step / size] as usize);
+                    consider(tree[level][step / size] as usize);
                     step += size;
                 }
                 None => {
@@ -115,16 +132,14 @@ impl Levels {
     }
 }
 
-/// The highest step of every whole node, level by level.
-fn tree(bytes: &[u64]) -> Vec<Vec<u32>> {
+/// The highest or lowest step of every whole node, level by level.
+fn tree(bytes: &[u64], beyond: Beyond) -> Vec<Vec<u32>> {
     let mut levels: Vec<Vec<u32>> = Vec::new();
     let mut below: Vec<u32> = (0..bytes.len() as u32).collect();
     while below.len() >= FANOUT {
-        let highest = |steps: &[u32]| {
-            let key = |step: &&u32| (bytes[**step as usize], std::cmp::Reverse(**step));
-            steps.iter().max_by_key(key).copied().unwrap_or_default()
-        };
-        below = below.chunks_exact(FANOUT).map(highest).collect();
+        let further = |a: u32, b: u32| if beyond(bytes[b as usize], bytes[a as usize]) { b } else { a };
+        let furthest = |steps: &[u32]| steps.iter().copied().reduce(further).unwrap_or_default();
+        below = below.chunks_exact(FANOUT).map(furthest).collect();
         levels.push(below.clone());
     }
     levels
@@ -169,6 +184,8 @@ mod tests {
             let to = from + next(1300) as u32;
             let expected = (from..=to).max_by_key(|&at| (levels.at(Moment(at)), std::cmp::Reverse(at)));
             assert_eq!(Some(levels.highest(Moment(from), Moment(to)).0), expected, "{from} to {to}");
+            let expected = (from..=to).min_by_key(|&at| (levels.at(Moment(at)), at));
+            assert_eq!(Some(levels.lowest(Moment(from), Moment(to)).0), expected, "{from} to {to}");
         }
     }
 

@@ -4,7 +4,9 @@
 //! takes the place from *m* to *m* + 1; on the time axis it lasts from the event before it to the event
 //! after it, and moments that last no time lie where they are. Of the moments of a column the first at
 //! which the counter is highest is shown, so a spike is never lost, however narrow it is. A column that
-//! holds no moment shows the one that lasts through it; outside the recording nothing is shown.
+//! holds no moment shows the one that lasts through it; outside the recording nothing is shown. In the memory
+//! timeline a column also says how high the pile is at its lowest moment: only up to there memory is in use all the
+//! time that the column stands for.
 //!
 //! **Rows, memory timeline.** The allocations that count at the moment of the column are stacked, and a
 //! pixel belongs to the allocation that its centre lies in. At the bottom is what was there before the
@@ -21,12 +23,14 @@
 
 mod address;
 mod clock;
-pub(crate) mod highest;
+mod density;
+pub(crate) mod extreme;
 mod levels;
 mod pile;
 
 pub use address::{Lane, Lanes, lanes};
 pub use clock::Clock;
+pub use density::density;
 pub use levels::Levels;
 pub use pile::Pile;
 
@@ -114,24 +118,24 @@ impl Columns {
 
     /// The moment that each column shows.
     pub fn shown(&self, replay: &Replay, counter: Counter) -> Vec<Option<Moment>> {
-        self.shown_by(|from, to| replay.highest(counter, from, to))
+        self.each(|from, to| replay.highest(counter, from, to))
     }
 
-    /// The same, where `highest` says which moment of a stretch that is.
-    fn shown_by(&self, highest: impl Fn(Moment, Moment) -> Moment) -> Vec<Option<Moment>> {
+    /// What holds for the moments of each column. Columns of the same moments are looked at once.
+    fn each<T: Copy>(&self, of: impl Fn(Moment, Moment) -> T) -> Vec<Option<T>> {
         let mut last = None;
-        let shown = self.iter().map(|moments| {
+        let each = self.iter().map(|moments| {
             let (from, to) = moments?;
             match last {
-                Some((range, at)) if range == (from, to) => Some(at),
+                Some((range, known)) if range == (from, to) => Some(known),
                 _ => {
-                    let at = highest(from, to);
-                    last = Some(((from, to), at));
-                    Some(at)
+                    let found = of(from, to);
+                    last = Some(((from, to), found));
+                    Some(found)
                 }
             }
         });
-        shown.collect()
+        each.collect()
     }
 }
 
@@ -196,6 +200,8 @@ pub struct Picture {
     pub shown: Vec<Option<Moment>>,
     /// What each pixel belongs to.
     pub cells: Vec<Cell>,
+    /// The rows of each column that lie below its lowest moment; none where that is not asked.
+    pub solid: Vec<usize>,
 }
 
 impl Picture {
@@ -219,7 +225,7 @@ impl Picture {
             }
             column(at, &mut cells[start..start + height]);
         }
-        Some(Self { height, shown, cells })
+        Some(Self { height, shown, cells, solid: Vec::new() })
     }
 
     /// What a pixel belongs to; rows count from the lowest.

@@ -181,7 +181,7 @@ impl Pile {
     /// The moment that each column shows.
     pub fn shown(&self, replay: &Replay, columns: &Columns) -> Vec<Option<Moment>> {
         match &self.levels {
-            Some(levels) => columns.shown_by(|from, to| levels.highest(from, to)),
+            Some(levels) => columns.each(|from, to| levels.highest(from, to)),
             None => columns.shown(replay, self.counter),
         }
     }
@@ -201,11 +201,27 @@ impl Pile {
     ) -> Option<Picture> {
         let shown = self.shown(replay, columns);
         let measure = self.measure(replay);
-        Picture::paint(shown, rows.count, go_on, |at, column| {
+        let picture = Picture::paint(shown, rows.count, go_on, |at, column| {
             let mut low = 0;
             let mut pen = Pen::new(rows, column);
             for layer in &self.layers {
                 low = Walk { layer, measure, at, pen: &mut pen }.run(low);
+            }
+        })?;
+        let lowest = self.lowest(replay, columns).into_iter();
+        let solid = lowest.map(|bytes| bytes.map_or(0, |bytes| rows.first_from(bytes as f64))).collect();
+        Some(Picture { solid, ..picture })
+    }
+
+    /// How high the pile is at the lowest moment of each column.
+    fn lowest(&self, replay: &Replay, columns: &Columns) -> Vec<Option<u64>> {
+        let measure = self.measure(replay);
+        columns.each(|from, to| match &self.levels {
+            Some(levels) => levels.at(levels.lowest(from, to)),
+            None => {
+                let at = replay.lowest(self.counter, from, to);
+                let heights = self.layers.iter().map(|layer| layer.height(measure, at));
+                heights.fold(0, u64::saturating_add)
             }
         })
     }

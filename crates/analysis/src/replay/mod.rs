@@ -37,6 +37,7 @@ use timeline::{NOTHING_STATED, Source, Timeline};
 use verdict::Verdict;
 
 use crate::conclusions::backward::attribute;
+use crate::pictures::extreme::End;
 
 /// The highest value of a counter, and when it was first reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,24 +237,13 @@ impl Replay {
     /// The first moment in a stretch, both ends included, at which a counter is highest in it. Reserved bytes count as
     /// those of [`Replay::peak`].
     pub fn highest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
-        let at = self.timeline.highest(&self.source(), counter, from, to);
+        let at = self.timeline.first_at(&self.source(), (End::Highest, counter), from, to);
         self.when_served(counter, at, to.min(self.end()))
     }
 
     /// The first moment in a stretch, both ends included, at which a counter is lowest in it.
     pub fn lowest(&self, counter: Counter, from: Moment, to: Moment) -> Moment {
-        let (mut from, mut to) = (from, to.min(self.end()));
-        let least = self.extremes(from, to).0[counter];
-        // Halving: the first half that reaches the minimum holds the first moment that does.
-        while from < to {
-            let middle = Moment(from.0 + (to.0 - from.0) / 2);
-            if self.extremes(from, middle).0[counter] == least {
-                to = middle;
-            } else {
-                from = Moment(middle.0 + 1);
-            }
-        }
-        from
+        self.timeline.first_at(&self.source(), (End::Lowest, counter), from, to)
     }
 
     /// What is held from the driver at a moment, by address.

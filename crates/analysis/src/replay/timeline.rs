@@ -30,7 +30,7 @@ const LIVE_STRIDE: usize = 4096;
 #[repr(C)]
 pub(crate) struct Stretch {
     before: Counters,
-    min: Counters,
+    pub(crate) min: Counters,
     pub(crate) max: Counters,
 }
 
