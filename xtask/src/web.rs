@@ -1,7 +1,7 @@
 //! `cargo xtask web`: the viewer as a static site in `dist/web`.
 //!
 //! The site is a page with all of its script inside and the module beside it, packed: a file server needs to
-//! know nothing, and a report is the same page with everything inside.
+//! know nothing, and a report is the same page with everything inside. `offline.js` keeps both in the browser.
 
 use std::fs;
 use std::io::Write;
@@ -62,17 +62,26 @@ pub(crate) fn build(page: Page) -> anyhow::Result<()> {
         .generate(bound.path())?;
     let module = fs::read(bound.path().join("vramscope_viewer_bg.wasm"))?;
     let glue = fs::read_to_string(bound.path().join("vramscope_viewer.js"))?;
+    // Where the script lies is not needed, and cannot be asked in a frame that has its page as a text (`srcdoc`).
+    let glue = replaced(&glue, "new URL(document.currentScript.src, location.href).toString()", "''")?;
 
     let source = |name: &str| fs::read_to_string(root().join("crates/viewer/web").join(name));
     let html = put(&source("index.html")?, "/*glue*/", &glue)?;
     let html = put(&html, "/*worker*/", &source("worker.js")?)?;
     let html = put(&html, "/*page*/", &source("page.js")?)?;
+    let mut version = flate2::Crc::new();
+    version.update(&module);
+    version.update(html.as_bytes());
+    let version = format!("{:08x}", version.sum());
+    let html = put(&html, "/*version*/", &version)?;
+    let offline = put(&source("offline.js")?, "/*version*/", &version)?;
 
     let folder = root().join("dist/web");
     fs::create_dir_all(&folder)?;
     let packed = pack(&module)?;
     write(&folder.join("index.html"), html.as_bytes())?;
     write(&folder.join("vramscope.wasm.gz"), &packed)?;
+    write(&folder.join("offline.js"), offline.as_bytes())?;
     let download = (packed.len() + pack(html.as_bytes())?.len()) as u64;
     eprintln!(
         "{}: module {} bytes, {} packed; page {} bytes; {download} to download",
@@ -97,9 +106,14 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 fn put(page: &str, mark: &str, script: &str) -> anyhow::Result<String> {
-    ensure!(page.matches(mark).count() == 1, "no {mark} in the page");
     ensure!(!script.contains("</script"), "the script for {mark} would end its own element");
-    Ok(page.replace(mark, script))
+    replaced(page, mark, script)
+}
+
+/// A text with something else in the one place that has this.
+fn replaced(text: &str, this: &str, other: &str) -> anyhow::Result<String> {
+    ensure!(text.matches(this).count() == 1, "not once in the page: {this}");
+    Ok(text.replace(this, other))
 }
 
 fn pack(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {

@@ -13,7 +13,7 @@ use crate::insights::Insights;
 use crate::protocol::Stretch;
 use crate::range::RangeChange;
 use crate::report::Report;
-use crate::sets::SetLevels;
+use crate::sets::{Group, SetLevels};
 use crate::whatif::{Simulable, Simulated, SimulatedMap};
 
 /// An answer.
@@ -308,6 +308,9 @@ pub struct Tile {
     /// what a private pool holds and does not use, by the number of its envelope.
     #[serde(with = "crate::cells")]
     pub cells: Vec<u32>,
+    /// The rows of each column that lie below its lowest moment: what is above is in use for a part of the column
+    /// only. Empty where every column has one moment to show.
+    pub solid: Vec<u32>,
 }
 
 impl Tile {
@@ -334,6 +337,11 @@ impl Tile {
     /// The envelope of the private pool whose idle memory a pixel is.
     pub fn idle(&self, column: usize, row: usize) -> Option<u32> {
         self.cell(column, row)?.checked_sub(Self::FIRST_IDLE)
+    }
+
+    /// The rows of a column that lie below its lowest moment.
+    pub fn solid(&self, column: usize) -> usize {
+        self.solid.get(column).copied().unwrap_or(self.height) as usize
     }
 
     /// The first moment that is shown, and the last.
@@ -551,10 +559,31 @@ pub struct StackRow {
 pub enum LifetimeRow {
     /// Begins a group.
     Group {
+        /// What it is known by.
+        key: u64,
         /// What its members have in common.
         label: String,
         /// All members.
         sum: Sum,
+        /// Requested bytes times the events that they lived.
+        weight: u64,
+        /// Whether its members follow.
+        open: bool,
+        /// The same as a group that can be shown alone.
+        group: Option<Group>,
+        /// From its first birth to its last end, if all of it ended.
+        life: (Moment, Option<Moment>),
+        /// The same in microseconds since the first event.
+        time: (i64, Option<i64>),
+    },
+    /// When a group takes how much: the second row of each.
+    Strip {
+        /// Mean bytes in each column, as shares of the most: 255 is all of it.
+        levels: Vec<u8>,
+        /// The most of these means.
+        most: u64,
+        /// What its color is made from.
+        group: Option<Group>,
     },
     /// A member.
     Bar {

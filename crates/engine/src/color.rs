@@ -9,6 +9,7 @@ use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_format::{color, plural, size, stream};
 use vramscope_snapshot::StackId;
 
+pub use crate::scheme::Scheme;
 use crate::{Group, LineId, Owner, Summary};
 
 /// Red, green and blue.
@@ -61,32 +62,6 @@ pub fn blend(a: Rgb, b: Rgb, share: f32) -> Rgb {
     [mix(a[0], b[0]), mix(a[1], b[1]), mix(a[2], b[2])]
 }
 
-const BLACK: Rgb = [0; 3];
-
-/// Eight colors that the common color-blindnesses tell apart.
-const EIGHT: [Rgb; 8] = [
-    [0x56, 0xb4, 0xe9],
-    [0xe6, 0x9f, 0x00],
-    [0x00, 0x9e, 0x73],
-    [0xcc, 0x79, 0xa7],
-    [0xd5, 0x5e, 0x00],
-    [0x3f, 0x7f, 0xc4],
-    [0xd9, 0xcf, 0x3a],
-    [0x9a, 0xa3, 0xae],
-];
-
-/// The color of a line of the program, by its number.
-pub fn of_line(LineId(line): LineId, step: u32) -> Rgb {
-    if line == 0 {
-        return oklch(0.56 + 0.03 * (step % 3) as f32, 0.01, 250.0);
-    }
-    // The hash is spread once more, so that near texts get far hues.
-    let hash = line.wrapping_mul(0x9e37_79b1);
-    let hue = (hash >> 16) as f32 / 65_536.0 * 360.0;
-    let chroma = 0.10 + 0.04 * ((hash >> 8 & 0xff) as f32 / 255.0);
-    oklch(0.63 + 0.045 * (step % 3) as f32, chroma, hue)
-}
-
 /// From dark blue over green to yellow, for 0 to 1.
 pub fn ramp(share: f32) -> Rgb {
     const STOPS: [(f32, f32, f32); 5] = [
@@ -136,6 +111,8 @@ impl Ground {
 pub struct Coloring<'a> {
     /// What decides the color.
     pub by: ColorBy,
+    /// Which colors there are.
+    pub scheme: Scheme,
     /// What the picture is drawn on.
     pub ground: Ground,
     /// The end of the recording, for lifetimes.
@@ -151,15 +128,15 @@ impl Coloring<'_> {
     pub fn of(&self, owner: &Owner) -> Rgb {
         let Ground { dark, ground, .. } = self.ground;
         let color = match self.by {
-            ColorBy::Stack => of_line(owner.line, owner.alloc.0),
+            ColorBy::Stack => self.scheme.of_line(owner.line, owner.alloc.0),
             ColorBy::Size => of_bytes(owner.requested),
             ColorBy::Lifetime => {
                 let lived = owner.events(self.last).max(1) as f32;
                 ramp(lived.log2() / (self.last.0.max(2) as f32).log2())
             }
-            ColorBy::Category => number(owner.category.into(), owner.alloc.0),
-            ColorBy::Pool => number(owner.pool.0.saturating_sub(1), owner.alloc.0),
-            ColorBy::Stream => number(owner.stream.0, owner.alloc.0),
+            ColorBy::Category => self.scheme.of_kind(owner.category.into(), owner.alloc.0),
+            ColorBy::Pool => self.scheme.of_kind(owner.pool.0.saturating_sub(1), owner.alloc.0),
+            ColorBy::Stream => self.scheme.of_kind(owner.stream.0, owner.alloc.0),
         };
         // What was there before the recording is muted.
         let color = if owner.opened == Moment::START && self.by == ColorBy::Stack {
@@ -175,7 +152,7 @@ impl Coloring<'_> {
     /// What the colors mean: a name for each of a few of them.
     pub fn legend(&self, summary: &Summary) -> Vec<(Rgb, String)> {
         let numbered = |names: Vec<String>| {
-            names.into_iter().enumerate().map(|(n, name)| (number(n as u32, 1), name)).collect()
+            names.into_iter().enumerate().map(|(n, name)| (self.scheme.of_kind(n as u32, 1), name)).collect()
         };
         match self.by {
             ColorBy::Stack => Vec::new(),
@@ -194,26 +171,12 @@ impl Coloring<'_> {
     }
 }
 
-/// The color of a group, where colors mean what its members have in common.
-pub fn of_group(group: &Group) -> Rgb {
-    match group {
-        Group::Stack(_) => of_line(LineId(0), 1),
-        Group::Line(line) => of_line(*line, 1),
-        Group::Category(category) => of_category((*category).into()),
-        Group::Module(path) => of_line(LineId::of(path), 1),
-        Group::Pool(pool) => number(pool.0.saturating_sub(1), 0),
-        Group::Stream(stream) => number(stream.0, 0),
-    }
-}
-
-/// The color of a category, by its number.
+/// The usual color of a category, by its number.
 pub fn of_category(category: u32) -> Rgb {
-    number(category, 0)
+    Scheme::Standard.of_kind(category, 0)
 }
 
-/// The color of one of a few kinds.
-fn number(kind: u32, step: u32) -> Rgb {
-    // Of the categories the last is what is not known: a gray of its own.
-    let color = EIGHT.get(kind as usize).copied().unwrap_or([0x5b, 0x64, 0x70]);
-    blend(color, BLACK, 0.05 * (step % 3) as f32)
+/// The usual color of a line of the program.
+pub fn of_line(line: LineId, step: u32) -> Rgb {
+    Scheme::Standard.of_line(line, step)
 }

@@ -27,6 +27,7 @@ mod queue;
 mod range;
 mod report;
 mod rows;
+mod scheme;
 mod search;
 mod session;
 mod sets;

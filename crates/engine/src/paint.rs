@@ -3,13 +3,28 @@
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{Counter, Moment};
 
-use crate::color::{ColorBy, Coloring, Ground, Rgb, blend};
+use crate::color::{ColorBy, Coloring, Ground, Rgb, Scheme, blend};
 use crate::{AskSummary, AskTile, Session, Source, Stretch, Summary, Tile, Which};
 
 /// Bands at least this high get a line between them.
 const LINED: usize = 5;
 /// The cell of free memory.
 const HOLE: usize = 1;
+/// How near to the ground the color of memory is that is in use for a part of a column only.
+const PALE: f32 = 0.5;
+
+/// The colors of all cells, as strong as memory is that is in use all the time, or paler.
+struct Shades<P> {
+    plain: Vec<P>,
+    edges: Vec<P>,
+    stripes: Vec<P>,
+    idle: P,
+}
+
+/// The color of something that is in use for a part of a column only.
+pub fn paled(color: Rgb, ground: Ground) -> Rgb {
+    blend(color, ground.ground, PALE)
+}
 
 impl Summary {
     /// The ranges of both axes that show everything: the whole run, up to the peak, and up to what is reserved
@@ -41,35 +56,48 @@ pub fn pixels<P: Copy>(tile: &Tile, coloring: &Coloring<'_>, pixel: impl Fn(Opti
         let changed = colors.iter().skip(1).map(|&color| pixel(Some(change(color))));
         std::iter::once(nothing).chain(changed).collect()
     };
-    let plain = of_each(&|color| color);
-    let edges = of_each(&|color| blend(color, if dark { [0; 3] } else { [255; 3] }, 0.22));
-    let stripes = of_each(&|color| blend(color, ground, 0.45));
-    let idle = pixel(Some(blend(hole, dim, 0.35)));
+    let shades = |pale: f32| {
+        let paled = |color: Rgb| blend(color, ground, pale);
+        Shades {
+            plain: of_each(&paled),
+            edges: of_each(&|color| paled(blend(color, if dark { [0; 3] } else { [255; 3] }, 0.22))),
+            stripes: of_each(&|color| paled(blend(color, ground, 0.45))),
+            idle: pixel(Some(paled(blend(hole, dim, 0.35)))),
+        }
+    };
+    let (solid, pale) = (shades(0.0), shades(PALE));
     let height = tile.height as usize;
     let mut pixels = Vec::with_capacity(tile.cells.len());
     for (x, column) in tile.cells.chunks(height.max(1)).enumerate() {
+        let lowest = x * height + tile.solid(x);
         for run in column.chunk_by(|a, b| a == b) {
             let Some(&cell) = run.first() else { continue };
             let is_idle = cell >= Tile::FIRST_IDLE;
             let at = if is_idle { HOLE } else { cell as usize };
             let start = pixels.len();
-            pixels.resize(start + run.len(), plain.get(at).copied().unwrap_or(nothing));
+            let end = start + run.len();
+            // What lies above the lowest moment of the column is pale.
+            for (shades, until) in [(&solid, end.min(lowest)), (&pale, end)] {
+                let until = until.max(pixels.len());
+                pixels.resize(until, shades.plain.get(at).copied().unwrap_or(nothing));
+            }
+            let shades = |n: usize| if start + n < lowest { &solid } else { &pale };
             let owner = tile.owner_of(cell);
             if owner.is_none() && !is_idle {
                 continue;
             }
             if is_idle || owner.is_some_and(|owner| owner.awaiting) {
-                let (from, stripe) = (start - x * height, if is_idle { idle } else { stripes[at] });
+                let from = start - x * height;
                 for (n, pixel) in pixels[start..].iter_mut().enumerate() {
                     if (x + from + n) % 6 < 2 {
-                        *pixel = stripe;
+                        *pixel = if is_idle { shades(n).idle } else { shades(n).stripes[at] };
                     }
                 }
             }
             if run.len() >= LINED
                 && let Some(last) = pixels.last_mut()
             {
-                *last = edges[at];
+                *last = shades(run.len() - 1).edges[at];
             }
         }
     }
@@ -79,7 +107,8 @@ pub fn pixels<P: Copy>(tile: &Tile, coloring: &Coloring<'_>, pixel: impl Fn(Opti
 
 /// A tile as the window shows it at first, upright, row by row: by category.
 pub fn upright(tile: &Tile, last: Moment, ground: Ground) -> Vec<Rgb> {
-    let coloring = Coloring { by: ColorBy::Category, ground, last, found: None, focus: None };
+    let coloring =
+        Coloring { by: ColorBy::Category, scheme: Scheme::Standard, ground, last, found: None, focus: None };
     let side = pixels(tile, &coloring, |color| color.unwrap_or(ground.ground));
     let (width, height) = (tile.shown.len(), tile.height as usize);
     let at = |x: usize, y: usize| side.get(x * height + (height - 1 - y)).copied().unwrap_or_default();

@@ -358,6 +358,10 @@ requests! {
         which: Which,
         /// What bars are grouped by.
         group: GroupBy,
+        /// The groups whose members are listed, by their keys; the others are folded.
+        open: Vec<u64>,
+        /// The columns that bytes of groups are shown in.
+        stretch: Stretch,
         /// First row.
         first: u32,
         /// Rows.

@@ -103,7 +103,17 @@ fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f
         }
     }
     let lines = file.lines(owners.iter());
-    Tile { stretch, y, height: picture.height as u32, shown: picture.shown.clone(), owners, lines, cells }
+    let solid = picture.solid.iter().map(|&rows| rows as u32).collect();
+    Tile {
+        stretch,
+        y,
+        height: picture.height as u32,
+        shown: picture.shown.clone(),
+        owners,
+        lines,
+        cells,
+        solid,
+    }
 }
 
 pub(crate) fn outline(

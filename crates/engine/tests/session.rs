@@ -56,9 +56,64 @@ fn what_is_live_at_the_end_has_no_end() {
     let page = session.ask(AskAllocations { of, list }).unwrap();
     assert!(page.rows.iter().all(|row| row.owner.closed.is_none() && row.lived_us.is_none()));
     let group = vramscope_analysis::GroupBy::Line;
-    let bars = session.ask(AskLifetimes { of, which, group, first: 0, count: 1_000_000 }).unwrap();
-    let ends = bars.rows.iter().filter(|row| matches!(row, LifetimeRow::Bar { time: (_, Some(_)), .. }));
-    assert_eq!(ends.count(), 0);
+    let stretch = Stretch { axis: Axis::Events, x: (0.0, f64::from(replay.end().0) + 1.0), width: 50 };
+    let ask =
+        |open| AskLifetimes { of, which: which.clone(), group, open, stretch, first: 0, count: 1_000_000 };
+    let folded = session.ask(ask(Vec::new())).unwrap();
+    let keys = folded.rows.iter().filter_map(|row| match row {
+        LifetimeRow::Group { key, life: (_, None), time: (_, None), .. } => Some(*key),
+        _ => None,
+    });
+    let keys: Vec<u64> = keys.collect();
+    assert_eq!(keys.len() * 2, folded.rows.len(), "a name and a strip each, none with an end");
+    let bars = session.ask(ask(keys)).unwrap();
+    let is_bar = |row: &&LifetimeRow| matches!(row, LifetimeRow::Bar { time: (_, None), owner, .. } if owner.closed.is_none());
+    assert_eq!(bars.rows.iter().filter(is_bar).count() as u32, page.total);
+}
+
+#[test]
+fn groups_of_lifetimes_are_folded_the_most_bytes_times_events_first() {
+    let Recording { session, of, replay, .. } = open("oom");
+    let end = replay.end();
+    let stretch = Stretch { axis: Axis::Events, x: (0.0, f64::from(end.0) + 1.0), width: 1 };
+    let group = vramscope_analysis::GroupBy::Stack;
+    let which = Which::default();
+    let ask = AskLifetimes { of, which, group, open: Vec::new(), stretch, first: 0, count: 1_000_000 };
+    let page = session.ask(ask.clone()).unwrap();
+    let (mut weights, mut sums) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
+    for (_, a) in replay.allocations().iter() {
+        *weights.entry(a.stack).or_insert(0) += a.requested * u64::from(a.closed.min(end).0 - a.opened.0);
+        let moments = a.closed.0.min(end.0 + 1) - a.opened.0;
+        *sums.entry(a.stack).or_insert(0) += a.requested * u64::from(moments);
+    }
+    let mut all: Vec<u64> = Vec::new();
+    for pair in page.rows.chunks(2) {
+        let [
+            LifetimeRow::Group { group: Some(Group::Stack(stack)), weight, .. },
+            LifetimeRow::Strip { levels, most, .. },
+        ] = pair
+        else {
+            panic!("{pair:?}");
+        };
+        assert_eq!(*weight, weights[stack]);
+        // One column of all moments: the mean of what lives at each of them.
+        assert!(most.abs_diff(sums[stack] / (u64::from(end.0) + 1)) <= 1, "{most}");
+        assert_eq!(levels.len(), 1);
+        all.push(*weight);
+    }
+    assert_eq!(all.len(), weights.len());
+    assert!(all.is_sorted_by(|a, b| a >= b));
+
+    // A page in the middle of an open group.
+    let LifetimeRow::Group { key, sum, .. } = &page.rows[0] else { panic!() };
+    let ask = AskLifetimes { open: vec![*key], first: 1, count: 3, ..ask };
+    let part = session.ask(ask).unwrap();
+    assert_eq!(u64::from(part.total), page.rows.len() as u64 + sum.count);
+    assert!(
+        matches!(&part.rows[..], [LifetimeRow::Strip { .. }, LifetimeRow::Bar { .. }, ..]),
+        "{:?}",
+        part.rows
+    );
 }
 
 fn hits(recording: &Recording, text: &str) -> Vec<Hit> {

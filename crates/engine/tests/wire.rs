@@ -36,7 +36,16 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
         AskDiff { before: (of, Moment::START), after: (of, at), own: true }.into(),
         AskAllocations { of, list: list(Sort::Lifetime) }.into(),
         AskStacks { of, list: list(Sort::Count) }.into(),
-        AskLifetimes { of, which: which.clone(), group: GroupBy::Phase, first: 5, count: 9 }.into(),
+        AskLifetimes {
+            of,
+            which: which.clone(),
+            group: GroupBy::Phase,
+            open: vec![7],
+            stretch,
+            first: 5,
+            count: 9,
+        }
+        .into(),
         AskSearch { of, text: "forward".into() }.into(),
         AskInsights { of }.into(),
         AskRank { of }.into(),

@@ -8,7 +8,7 @@ use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::query::NOTHING_RECORDED;
 use vramscope_analysis::{Counter, Moment};
-use vramscope_engine::color::{ColorBy, Coloring};
+use vramscope_engine::color::{ColorBy, Coloring, Scheme};
 use vramscope_engine::{AskConvert, AskHere, AskMoment, AskSummary, By, Group, News, Source, Summary, Which};
 use vramscope_snapshot::StackId;
 
@@ -16,6 +16,7 @@ use crate::camera::Camera;
 use crate::devices::{Device, Files, FleetFiles};
 use crate::history::History;
 use crate::isolate::Isolated;
+use crate::notes::Note;
 use crate::remember::Memory;
 use crate::requests::{Host, Requests, Slot};
 use crate::save::Saves;
@@ -32,6 +33,10 @@ const MESSAGE: f64 = 5.0;
 #[serde(default)]
 pub(crate) struct Settings {
     pub(crate) dark: bool,
+    /// The colors of lines and of kinds of memory.
+    pub(crate) scheme: Scheme,
+    /// Whether views glide; without a choice, as the system prefers.
+    pub(crate) motion: Option<bool>,
     pub(crate) axis: Axis,
     #[serde(rename = "bytes")]
     pub(crate) counter: Counter,
@@ -56,6 +61,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             dark: true,
+            scheme: Scheme::Standard,
+            motion: None,
             axis: Axis::Events,
             counter: Counter::Requested,
             color: None,
@@ -84,6 +91,8 @@ pub struct App {
     /// What is alone on the chart.
     pub(crate) isolated: Option<Isolated>,
     pub(crate) selection: Selection,
+    /// Notes at moments of the recording that is shown.
+    pub(crate) notes: Vec<Note>,
     pub(crate) saves: Saves,
     /// What views keep between frames.
     pub(crate) parts: views::Parts,
@@ -107,6 +116,7 @@ impl App {
         theme::install(ctx);
         let memory = Memory::new(host.stored());
         let settings = memory.settings();
+        theme::paint(ctx, settings.scheme);
         ctx.set_theme(if settings.dark { egui::Theme::Dark } else { egui::Theme::Light });
         Self {
             requests: Requests::new(host),
@@ -117,6 +127,7 @@ impl App {
             history: History::default(),
             isolated: None,
             selection: Selection::default(),
+            notes: Vec::new(),
             saves: Saves::default(),
             parts: views::Parts::default(),
             given_capacity: capacity,
@@ -135,12 +146,13 @@ impl App {
     }
 
     pub(crate) fn palette(&self) -> Palette {
-        Palette::new(self.settings.dark)
+        Palette::new(self.settings.dark, self.settings.scheme)
     }
 
     /// What colors depend on now, with the stacks that match the search.
     pub(crate) fn coloring<'a>(&self, found: Option<&'a [StackId]>, last: Moment) -> Coloring<'a> {
-        Coloring { by: self.color(), ground: self.palette().behind(), last, found, focus: None }
+        let (by, scheme, ground) = (self.color(), self.settings.scheme, self.palette().behind());
+        Coloring { by, scheme, ground, last, found, focus: None }
     }
 
     /// What colors mean: what was chosen, else the category, or the stack where most categories are not known.
@@ -285,6 +297,7 @@ impl App {
         }
         self.selection.alloc = None;
         self.selection.cursor = summary.peak(self.settings.counter).at;
+        self.recall_notes();
         if fresh {
             self.recall();
         }
@@ -325,9 +338,15 @@ impl App {
         self.camera.set(self.within_limits(view), self.now);
     }
 
-    /// Moves to a view with a short glide.
+    /// Moves to a view with a short glide, or at once where little motion is preferred.
     pub(crate) fn glide(&mut self, goal: View) {
-        self.camera.glide(self.within_limits(goal), self.now);
+        let goal = self.within_limits(goal);
+        if self.glides() { self.camera.glide(goal, self.now) } else { self.camera.jump(goal) }
+    }
+
+    /// Whether the view glides: as it was chosen, else as the system says.
+    pub(crate) fn glides(&self) -> bool {
+        self.settings.motion.unwrap_or_else(|| !self.requests.host.reduced_motion())
     }
 
     /// The whole run, with bytes that follow.

@@ -39,6 +39,11 @@ impl Camera {
         self.ease = Some((self.view, goal, now));
     }
 
+    /// Moves without a glide, for eyes that motion disturbs.
+    pub(crate) fn jump(&mut self, goal: View) {
+        (self.view, self.ease) = (goal, None);
+    }
+
     /// What is shown when a glide has come to its end.
     pub(crate) fn goal(&self) -> View {
         self.ease.map_or(self.view, |(_, goal, _)| goal)

@@ -1,7 +1,6 @@
 //! The engine's colors as egui takes them.
 
 use egui::Color32;
-use vramscope_engine::LineId;
 use vramscope_engine::color::{self, Rgb};
 
 pub(crate) const fn rgb([r, g, b]: Rgb) -> Color32 {
@@ -11,9 +10,4 @@ pub(crate) const fn rgb([r, g, b]: Rgb) -> Color32 {
 /// An OKLCH color.
 pub(crate) fn oklch(lightness: f32, chroma: f32, hue: f32) -> Color32 {
     rgb(color::oklch(lightness, chroma, hue))
-}
-
-/// The color of a line of the program, by its number.
-pub(crate) fn of_line(line: LineId, step: u32) -> Color32 {
-    rgb(color::of_line(line, step))
 }

@@ -30,7 +30,12 @@ pub(crate) enum Command {
     Palette,
     Help,
     Copy,
+    CopyLink,
+    Note,
+    NextNote,
     Theme,
+    Scheme,
+    Motion,
     Details,
     Sidebar,
     Lower,
@@ -77,7 +82,12 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::Palette, "All commands", Some((CTRL, Key::K))),
     (Command::Help, "Keys", Some((PLAIN, Key::Questionmark))),
     (Command::Copy, "Copy the selection", None),
+    (Command::CopyLink, "Copy a link to what is shown, with its notes", Some((PLAIN, Key::L))),
+    (Command::Note, "Pin a note at the cursor, or change it", Some((PLAIN, Key::M))),
+    (Command::NextNote, "Go to the next note", Some((SHIFT, Key::M))),
     (Command::Theme, "Light or dark", Some((CTRL, Key::L))),
+    (Command::Scheme, "Color-blind safe colors, or the usual ones", None),
+    (Command::Motion, "Glide when the view moves, or jump (reduced motion)", None),
     (Command::Details, "Show or hide the details", Some((CTRL, Key::D))),
     (Command::Sidebar, "Show or hide the ranks", Some((CTRL, Key::B))),
     (Command::Lower, "Show or hide the lower views", Some((CTRL, Key::J))),
@@ -256,7 +266,8 @@ impl Command {
             | Self::NextHit
             | Self::LastHit
             | Self::NextDevice
-            | Self::LastDevice => "GOING PLACES",
+            | Self::LastDevice
+            | Self::NextNote => "GOING PLACES",
             Self::Tab(_) | Self::Color(_) => "VIEWS",
             _ => "THE WINDOW",
         }
@@ -265,9 +276,11 @@ impl Command {
     pub(crate) fn run(self, app: &mut App, ctx: &Context) {
         let Some((_, summary)) = app.device() else {
             match self {
-                Self::Open => app.parts.start.open = true,
+                Self::Open => app.choose_files(),
                 Self::Help => app.parts.help = !app.parts.help,
                 Self::Theme => app.toggle_theme(ctx),
+                Self::Scheme => app.toggle_scheme(ctx),
+                Self::Motion => app.settings.motion = Some(!app.glides()),
                 _ => {}
             }
             return;
@@ -299,12 +312,21 @@ impl Command {
             Self::Search => app.parts.search.focus = true,
             Self::NextHit => search::step(app, true),
             Self::LastHit => search::step(app, false),
-            Self::Open => app.parts.start.open = true,
+            Self::Open => app.choose_files(),
             Self::StopReading => app.requests.host.cancel(),
             Self::Palette => app.parts.palette = Some(String::new()),
             Self::Help => app.parts.help = !app.parts.help,
             Self::Copy => app.copy_selection(ctx),
+            Self::CopyLink => {
+                let link = app.link().map(|link| app.requests.host.address(&link));
+                ctx.copy_text(link.unwrap_or_default());
+                app.say("The link is copied".into());
+            }
+            Self::Note => app.edit_note(),
+            Self::NextNote => app.next_note(),
             Self::Theme => app.toggle_theme(ctx),
+            Self::Scheme => app.toggle_scheme(ctx),
+            Self::Motion => app.settings.motion = Some(!app.glides()),
             Self::Details => app.settings.details = !app.settings.details,
             Self::Sidebar => app.settings.sidebar = !app.settings.sidebar,
             Self::Pools => app.settings.pools = !app.settings.pools,

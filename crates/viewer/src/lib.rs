@@ -14,6 +14,7 @@ mod isolate;
 mod link;
 #[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
 mod native;
+mod notes;
 mod picture;
 mod remember;
 mod requests;

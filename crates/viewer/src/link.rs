@@ -3,11 +3,19 @@
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{AllocIdx, Counter, Moment};
 use vramscope_engine::color::ColorBy;
+use vramscope_engine::{LineId, Summary};
 
 use crate::app::App;
+use crate::devices::Device;
+use crate::remember;
 use crate::requests::Slot;
 use crate::view::View;
 use crate::views::Tab;
+
+/// A number that tells recordings apart: by name, length and what is in them, without saying any of it.
+fn mark(summary: &Summary) -> u32 {
+    LineId::of(&remember::key(summary)).0
+}
 
 /// The word that a plain enum is written as.
 fn word<T: serde::Serialize>(value: &T) -> String {
@@ -44,11 +52,12 @@ impl App {
 
     /// The device, the ranges, the moment, the selection and the view; `None` before there is any.
     pub fn link(&self) -> Option<String> {
-        self.device()?;
+        let (_, summary) = self.device()?;
         let View { axis, x, y } = self.camera.view;
         let mut link = format!(
-            "device={}&axis={}&x={:.2},{:.2}&y={:.0},{:.0}&at={}&tab={}&bytes={}&color={}",
+            "device={}&of={:08x}&axis={}&x={:.2},{:.2}&y={:.0},{:.0}&at={}&tab={}&bytes={}&color={}",
             self.files.current,
+            mark(&summary),
             word(&axis),
             x.0,
             x.1,
@@ -62,6 +71,7 @@ impl App {
         if let Some(AllocIdx(alloc)) = self.selection.alloc {
             link += &format!("&alloc={alloc}");
         }
+        link += &self.notes_link();
         Some(link)
     }
 
@@ -75,13 +85,25 @@ impl App {
             let pair: (f64, f64) = (from.parse().ok()?, to.parse().ok()?);
             (pair.0.is_finite() && pair.1.is_finite() && pair.0 < pair.1).then_some(pair)
         };
-        if let Some(device) = get("device").and_then(|text| text.parse().ok())
-            && device != self.files.current
-        {
+        // The recording that the link was made of, wherever it is in the list; an older link has its place only.
+        let wanted = get("of").and_then(|text| u32::from_str_radix(text, 16).ok());
+        let is_it = |device: &Device| device.summary.as_ref().map(|summary| mark(summary)) == wanted;
+        let place = get("device").and_then(|text| text.parse().ok());
+        let by_place = place.filter(|&place| self.files.devices.get(place).is_some_and(is_it));
+        let found = match wanted {
+            Some(_) => by_place.or_else(|| self.files.devices.iter().position(is_it)),
+            None => place,
+        };
+        if let Some(device) = found.filter(|&device| device != self.files.current) {
             self.focus(device);
         }
         let Some((_, summary)) = self.device() else { return };
         self.followed = true;
+        // Numbers of another recording mean nothing in this one.
+        let is_foreign = wanted.is_some() && found.is_none();
+        if is_foreign {
+            self.say("This link was made of another recording: only the view is taken from it".into());
+        }
         if let Some(counter) = get("bytes").and_then(|text| value(&Counter::ALL, text)) {
             self.settings.counter = counter;
         }
@@ -91,6 +113,10 @@ impl App {
         if let Some(color) = get("color").and_then(|text| value(&ColorBy::ALL, text)) {
             self.color_by(color);
         }
+        if is_foreign {
+            return;
+        }
+        self.follow_notes(link.split('&').filter_map(|part| part.strip_prefix("note=")));
         let axis = get("axis").and_then(|text| value(&[Axis::Events, Axis::Time], text));
         if let (Some(axis), Some(x), Some(y)) = (axis, pair("x"), pair("y"))
             && (axis == Axis::Events || summary.time.is_some())

@@ -8,6 +8,7 @@ use vramscope_engine::Summary;
 use vramscope_engine::color::ColorBy;
 
 use crate::app::{App, Settings};
+use crate::notes::Note;
 use crate::view::{Limits, View};
 
 /// Recordings whose place is kept, the latest first.
@@ -26,6 +27,8 @@ pub(crate) struct Place {
     color: Option<ColorBy>,
     cursor: Moment,
     selected: Option<AllocIdx>,
+    #[serde(default)]
+    notes: Vec<Note>,
 }
 
 /// All that is kept.
@@ -59,13 +62,21 @@ impl Memory {
 }
 
 /// The same for the same recording wherever it lies: its name, its length and what is in it.
-fn key(summary: &Summary) -> String {
+pub(crate) fn key(summary: &Summary) -> String {
     let name = summary.file.rsplit(['/', '\\']).next().unwrap_or_default();
     let Summary { file_bytes, events, allocations, device, .. } = summary;
     format!("{name} {file_bytes} {events} {allocations} {device}")
 }
 
 impl App {
+    /// Takes the notes of the recording that is shown.
+    pub(crate) fn recall_notes(&mut self) {
+        let Some((_, summary)) = self.device() else { return };
+        let key = key(&summary);
+        let place = self.memory.places.iter().find(|place| place.key == key);
+        self.notes = place.map(|place| place.notes.clone()).unwrap_or_default();
+    }
+
     /// Goes to where this recording was left.
     pub(crate) fn recall(&mut self) {
         let Some((_, summary)) = self.device() else { return };
@@ -96,6 +107,7 @@ impl App {
             color: self.settings.color,
             cursor: self.selection.cursor,
             selected: self.selection.alloc,
+            notes: self.notes.clone(),
         });
         if place.as_ref() != self.memory.place.as_ref().map(|(place, _)| place) {
             self.memory.place = place.map(|place| (place, self.now));

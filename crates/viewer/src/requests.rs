@@ -123,6 +123,10 @@ pub trait Host {
     fn open_one(&mut self, _path: String) {}
     /// Opens the recording that is built in.
     fn open_demo(&mut self) {}
+    /// Whether files can be opened here; a report has its own, and a server those that it was started with.
+    fn takes_files(&self) -> bool {
+        true
+    }
     /// Stops reading.
     fn cancel(&mut self) {}
     /// Files opened before, the latest first.
@@ -146,6 +150,14 @@ pub trait Host {
     /// The text that was kept.
     fn stored(&self) -> Option<String> {
         None
+    }
+    /// A link as others can open it.
+    fn address(&self, link: &str) -> String {
+        link.to_owned()
+    }
+    /// Whether the system says that its user prefers little motion.
+    fn reduced_motion(&self) -> bool {
+        false
     }
 }
 

@@ -3,6 +3,7 @@
 use egui::Context;
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{AllocIdx, Moment};
+use vramscope_engine::color::Scheme;
 use vramscope_engine::{AskDetails, Details, Group};
 use vramscope_snapshot::StackId;
 
@@ -111,6 +112,27 @@ impl App {
         self.settings.dark = !self.settings.dark;
         ctx.set_theme(if self.settings.dark { egui::Theme::Dark } else { egui::Theme::Light });
         self.colors_version += 1;
+    }
+
+    /// Lets files be chosen: by what the host has for that, else by a list of folders.
+    pub(crate) fn choose_files(&mut self) {
+        if !self.requests.host.takes_files() {
+            self.say("Files are opened where this page comes from".into());
+        } else if !self.requests.host.pick(false) {
+            self.parts.start.open = true;
+        }
+    }
+
+    /// Sets the colors of lines and of kinds of memory.
+    pub(crate) fn set_scheme(&mut self, ctx: &Context, scheme: Scheme) {
+        self.settings.scheme = scheme;
+        crate::theme::paint(ctx, scheme);
+        self.colors_version += 1;
+    }
+
+    pub(crate) fn toggle_scheme(&mut self, ctx: &Context) {
+        let other = if self.settings.scheme == Scheme::Safe { Scheme::Standard } else { Scheme::Safe };
+        self.set_scheme(ctx, other);
     }
 
     /// All allocations of a stack, in the table.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use egui::epaint::text::{FontData, FontDefinitions, FontFamily};
 use egui::{Color32, CornerRadius, FontId, Margin, Stroke, Style, TextStyle, Theme, Vec2, Visuals};
-use vramscope_engine::color::{self, Ground};
+use vramscope_engine::color::{self, Ground, Scheme};
+use vramscope_engine::{Group, LineId};
 
 use crate::color::rgb;
 
@@ -12,6 +13,8 @@ use crate::color::rgb;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Palette {
     pub(crate) dark: bool,
+    /// The colors of lines and of kinds of memory.
+    scheme: Scheme,
     /// Behind pictures.
     pub(crate) ground: Color32,
     /// Behind panels.
@@ -32,6 +35,7 @@ pub(crate) struct Palette {
 
 const DARK: Palette = Palette {
     dark: true,
+    scheme: Scheme::Standard,
     ground: rgb(Ground::DARK.ground),
     panel: Color32::from_rgb(0x15, 0x1a, 0x20),
     raised: Color32::from_rgb(0x1d, 0x23, 0x2b),
@@ -47,6 +51,7 @@ const DARK: Palette = Palette {
 
 const LIGHT: Palette = Palette {
     dark: false,
+    scheme: Scheme::Standard,
     ground: rgb(Ground::LIGHT.ground),
     panel: Color32::from_rgb(0xfb, 0xfb, 0xfa),
     raised: Color32::from_rgb(0xf1, 0xf1, 0xef),
@@ -54,15 +59,42 @@ const LIGHT: Palette = Palette {
     text: Color32::from_rgb(0x22, 0x28, 0x30),
     dim: rgb(Ground::LIGHT.dim),
     accent: Color32::from_rgb(0x0b, 0x72, 0xb8),
-    select: Color32::from_rgb(0xc4, 0x62, 0x00),
+    select: Color32::from_rgb(0xa6, 0x53, 0x00),
     danger: Color32::from_rgb(0xc6, 0x2f, 0x2f),
     fine: Color32::from_rgb(0x2e, 0x7d, 0x32),
     hole: rgb(Ground::LIGHT.hole),
 };
 
+/// What must not be told apart by red and green alone.
+const SAFE_DARK: Palette =
+    Palette { scheme: Scheme::Safe, select: Color32::from_rgb(0xff, 0xd0, 0x70), fine: DARK.accent, ..DARK };
+
+const SAFE_LIGHT: Palette = Palette {
+    scheme: Scheme::Safe,
+    select: Color32::from_rgb(0x95, 0x60, 0x00),
+    danger: Color32::from_rgb(0x8f, 0x10, 0x40),
+    fine: LIGHT.accent,
+    ..LIGHT
+};
+
 impl Palette {
-    pub(crate) fn new(dark: bool) -> Self {
-        if dark { DARK } else { LIGHT }
+    pub(crate) fn new(dark: bool, scheme: Scheme) -> Self {
+        match (dark, scheme) {
+            (true, Scheme::Standard) => DARK,
+            (false, Scheme::Standard) => LIGHT,
+            (true, Scheme::Safe) => SAFE_DARK,
+            (false, Scheme::Safe) => SAFE_LIGHT,
+        }
+    }
+
+    /// The color of a line of the program, by its number.
+    pub(crate) fn of_line(&self, line: LineId, step: u32) -> Color32 {
+        rgb(self.scheme.of_line(line, step))
+    }
+
+    /// The color of a group.
+    pub(crate) fn of_group(&self, group: &Group) -> Color32 {
+        rgb(self.scheme.of_group(group))
     }
 
     /// What pictures are drawn on.
@@ -74,11 +106,27 @@ impl Palette {
         Stroke::new(1.0, self.line)
     }
 
-    /// Text for a color of a picture: dark on light, light on dark.
+    /// Text for a color of a picture: of dark and light ink the one that is read better.
     pub(crate) fn on(color: Color32) -> Color32 {
-        let luma = 0.299 * f32::from(color.r()) + 0.587 * f32::from(color.g()) + 0.114 * f32::from(color.b());
-        if luma > 120.0 { Color32::from_rgb(0x10, 0x14, 0x18) } else { Color32::from_rgb(0xf2, 0xf4, 0xf7) }
+        const INKS: [Color32; 2] = [Color32::from_rgb(0x06, 0x08, 0x0b), Color32::WHITE];
+        let [dark, light] = INKS.map(|ink| contrast(ink, color));
+        if dark >= light { INKS[0] } else { INKS[1] }
     }
+}
+
+/// The share of light that a color gives back, by WCAG 2.
+fn luminance(color: Color32) -> f32 {
+    let channel = |value: u8| {
+        let share = f32::from(value) / 255.0;
+        if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * channel(color.r()) + 0.7152 * channel(color.g()) + 0.0722 * channel(color.b())
+}
+
+/// How well one color is read on another, by WCAG 2: from 1 to 21.
+fn contrast(a: Color32, b: Color32) -> f32 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
 /// Ticks and the smallest labels.
@@ -123,8 +171,13 @@ fn strong_family() -> FontFamily {
 /// Gives a context our fonts and both themes.
 pub(crate) fn install(ctx: &egui::Context) {
     ctx.set_fonts(fonts());
+    paint(ctx, Scheme::Standard);
+}
+
+/// Gives both themes the colors of a scheme.
+pub(crate) fn paint(ctx: &egui::Context, scheme: Scheme) {
     for theme in [Theme::Dark, Theme::Light] {
-        let palette = Palette::new(theme == Theme::Dark);
+        let palette = Palette::new(theme == Theme::Dark, scheme);
         ctx.style_mut_of(theme, |style| restyle(style, &palette));
     }
 }
@@ -216,4 +269,52 @@ pub(crate) fn blend(a: Color32, b: Color32, share: f32) -> Color32 {
 pub(crate) fn columns(painter: &egui::Painter, font: &FontId, width: f32) -> usize {
     let letter = painter.layout_no_wrap("0".into(), font.clone(), Color32::PLACEHOLDER).size().x;
     (width / letter.max(1.0)).max(0.0) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// WCAG's level AA is 4.5 for text, AAA is 7. All colors here are also those of small texts.
+    #[test]
+    fn texts_are_readable_on_everything_they_are_written_on() {
+        let mut low = Vec::new();
+        for (dark, scheme) in [true, false]
+            .into_iter()
+            .flat_map(|dark| [Scheme::Standard, Scheme::Safe].map(|scheme| (dark, scheme)))
+        {
+            let Palette { ground, panel, raised, text, dim, accent, select, danger, fine, .. } =
+                Palette::new(dark, scheme);
+            let inks = [
+                ("text", text, 7.0),
+                ("dim", dim, 4.5),
+                ("accent", accent, 4.5),
+                ("select", select, 4.5),
+                ("danger", danger, 4.5),
+                ("fine", fine, 4.5),
+            ];
+            for (name, ink, least) in inks {
+                for (behind, paper) in [("ground", ground), ("panel", panel), ("raised", raised)] {
+                    let found = contrast(ink, paper);
+                    if found < least {
+                        low.push(format!("{name} on {behind}, dark {dark}, {scheme:?}: {found:.2}"));
+                    }
+                }
+            }
+        }
+        assert!(low.is_empty(), "{}", low.join("\n"));
+    }
+
+    /// Names are written on bands of every color.
+    #[test]
+    fn names_are_readable_on_every_color_of_a_picture() {
+        for scheme in [Scheme::Standard, Scheme::Safe] {
+            let kinds = (0..9).map(|kind| scheme.of_kind(kind, 0));
+            let lines = (1..500).map(|line| scheme.of_line(LineId(line), line));
+            for color in kinds.chain(lines).map(rgb) {
+                let found = contrast(Palette::on(color), color);
+                assert!(found >= 4.5, "{found:.2} on {color:?}");
+            }
+        }
+    }
 }

@@ -48,6 +48,7 @@ impl App {
         lines.extend(
             found.iter().flat_map(|found| &found.found).map(|insight| format!("Finding: {}", insight.title)),
         );
+        lines.extend(self.notes.iter().map(|note| format!("Note at {}: {}", note.at.words(), note.text)));
         if let Some(details) = self.selected_details() {
             let stack: Vec<String> = details.frames.iter().map(|frame| frame.at.full()).collect();
             lines.push(format!(

@@ -24,6 +24,8 @@ function hash() {
 addEventListener("error", (event) => say("vramscope has stopped: " + event.message));
 addEventListener("unhandledrejection", (event) => say("vramscope has stopped: " + event.reason));
 
+const version = "/*version*/";
+
 // Where the session is: in workers of this page, or in the process that serves it.
 const served = document.documentElement.dataset.session === "server";
 
@@ -33,7 +35,8 @@ const served = document.documentElement.dataset.session === "server";
 async function packed() {
   const inside = element("module");
   if (inside) return Uint8Array.from(atob(inside.textContent.trim()), (letter) => letter.charCodeAt(0));
-  const answer = await fetch("vramscope.wasm.gz");
+  // With the version, so that an old copy in some cache never meets a newer page.
+  const answer = await fetch("vramscope.wasm.gz?" + version);
   if (!answer.ok) throw new Error("vramscope.wasm.gz: " + answer.status);
   return new Uint8Array(await answer.arrayBuffer());
 }
@@ -57,7 +60,7 @@ const waiting = [];
 const reading = new Map();
 // The link that the page was opened with, until every file that it may mean is there.
 let any_opened = false;
-let wanted = hash();
+let wanted = hash() || (element("link")?.textContent ?? "");
 
 function all_read() {
   wasm_bindgen.idle();
@@ -338,9 +341,16 @@ globalThis.vramscope = {
       return undefined;
     }
   },
+  takes_files: () => !served && !document.querySelector("script[data-snapshot]"),
+  reduced_motion: () => matchMedia("(prefers-reduced-motion: reduce)").matches,
   link: hash,
+  address: (link) => location.href.split("#", 1)[0] + "#" + link,
   set_link(text) {
-    if (!wanted) history.replaceState(null, "", "#" + text);
+    if (wanted) return;
+    // A frame that has its page as a text may have no address.
+    try {
+      history.replaceState(null, "", "#" + text);
+    } catch {}
   },
   // What is on the screen, as JSON; for tests.
   shown: () => wasm_bindgen.shown(),
@@ -351,6 +361,14 @@ globalThis.vramscope = {
     element("words").textContent = text;
   },
 };
+
+// Keeps this page and its module in the browser, so that both open without a network; see offline.js. Not what has data
+// inside or comes from a `vramscope serve`: these never come here.
+function keep() {
+  if (isSecureContext && location.protocol.startsWith("http")) {
+    navigator.serviceWorker?.register("offline.js").catch(() => {});
+  }
+}
 
 async function main() {
   module = await compile();
@@ -370,6 +388,10 @@ async function main() {
   }
   for (const id of ["files", "folder"]) element(id).addEventListener("change", picked);
   addEventListener("hashchange", () => wasm_bindgen.follow(vramscope.link()));
+  canvas.addEventListener("webglcontextlost", (event) => {
+    event.preventDefault();
+    say("The browser has taken the graphics away from this page. Reload it: the address keeps what is shown.");
+  });
   await wasm_bindgen.start(canvas, served);
   document.body.classList.add("started");
   canvas.focus();
@@ -389,6 +411,7 @@ async function main() {
     return;
   }
   if (served) return;
+  keep();
   addEventListener("message", handed);
   const named = new URLSearchParams(location.search).getAll("url");
   if (named.length > 0) {

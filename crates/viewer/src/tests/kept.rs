@@ -48,6 +48,65 @@ fn csv_has_every_row_and_not_only_those_that_are_seen() {
 }
 
 #[test]
+fn notes_travel_with_the_recording_and_in_links() {
+    let (mut harness, done) = done("oom");
+    harness.state_mut().set_cursor(Moment(5000));
+    settle(&mut harness);
+    key(&mut harness, Key::M);
+    harness.event(egui::Event::Text("100 MiB & more".into()));
+    settle(&mut harness);
+    harness.key_press(Key::Enter);
+    harness.run_steps(60);
+    assert!(super::drawn(&harness, "100 MiB & more"), "on the chart");
+    assert!(harness.state().words().contains(": 100 MiB & more"), "for screen readers");
+    let link = harness.state().link().unwrap();
+
+    // A window that never saw it; and one of the same user.
+    let (mut other, _) = self::done("oom");
+    other.state_mut().follow(&link);
+    let mut host = Direct::default();
+    host.done.lock().unwrap().stored = done.lock().unwrap().stored.clone();
+    host.add("oom", "", &bytes_of("oom"));
+    for again in [other, open(host)] {
+        let notes: Vec<_> = again.state().notes.iter().map(|note| (note.at, note.text.as_str())).collect();
+        assert_eq!(notes, [(Moment(5000), "100 MiB & more")]);
+    }
+
+    // Nothing typed takes it away.
+    key(&mut harness, Key::M);
+    harness.get_by_label("Remove").click();
+    settle(&mut harness);
+    assert_eq!(harness.state().notes, []);
+}
+
+#[test]
+fn a_link_means_the_recording_that_it_was_made_of() {
+    let mut harness = window(&[("expandable", ""), ("oom", "")]);
+    key(&mut harness, Key::CloseBracket);
+    let at = point(&harness, 0.8, 0.1);
+    click(&mut harness, at);
+    let app = harness.state();
+    let (link, cursor, alloc) = (app.link().unwrap(), app.selection.cursor, app.selection.alloc);
+    assert!(alloc.is_some());
+
+    // Among others it is found, wherever it is in the list.
+    let mut more = window(&[("oom", ""), ("expandable", ""), ("cudagraph_pools", "")]);
+    more.state_mut().follow(&link);
+    let app = more.state();
+    assert_eq!(app.device().unwrap().1.file, "oom.pickle");
+    assert_eq!((app.selection.cursor, app.selection.alloc), (cursor, alloc));
+
+    // Another one: nothing is selected in it, and the window says why.
+    let mut other = window(&[("expandable", "")]);
+    let before = other.state().selection.cursor;
+    other.state_mut().follow(&link);
+    settle(&mut other);
+    let app = other.state();
+    assert_eq!((app.selection.cursor, app.selection.alloc), (before, None));
+    assert!(super::drawn(&other, "another recording"));
+}
+
+#[test]
 fn a_recording_is_shown_as_it_was_left() {
     let (mut harness, done) = done("oom");
     let at = point(&harness, 0.99, 0.3);

@@ -1,8 +1,8 @@
 //! What is on the screen, pixel by pixel, and the screenshots of the documentation.
 
 use egui::{Key, pos2};
-use vramscope_engine::AskTile;
-use vramscope_engine::color::ColorBy;
+use vramscope_engine::color::{ColorBy, Scheme};
+use vramscope_engine::{AskTile, paint};
 
 use super::{plot, settle, window};
 use crate::color::rgb;
@@ -34,7 +34,10 @@ fn pixels_have_the_color_of_the_allocation_that_the_engine_says_owns_them() {
             }
             let at = pos2(plot.left() + column as f32 + 0.5, plot.bottom() - row as f32 - 0.5);
             looked += 1;
-            seen += usize::from(pixel(&image, at) == rgb(coloring.of(owner)));
+            let color = coloring.of(owner);
+            let solid = row < tile.solid(column);
+            let color = if solid { color } else { paint::paled(color, coloring.ground) };
+            seen += usize::from(pixel(&image, at) == rgb(color));
         }
     }
     assert!(looked > 200, "{looked} pixels lie inside a band");
@@ -50,7 +53,7 @@ fn both_themes_draw_all_of_the_window() {
             settle(&mut harness);
         }
         let image = harness.render().unwrap();
-        let panel = Palette::new(dark).panel;
+        let panel = Palette::new(dark, Scheme::Standard).panel;
         assert_eq!(pixel(&image, pos2(3.0, 450.0)), panel, "the side bar");
         let colors: std::collections::HashSet<_> = image.pixels().map(|p| p.0).collect();
         assert!(colors.len() > 200, "{} colors", colors.len());

@@ -31,8 +31,11 @@ fn an_ascend_profile_shows_operators_their_lives_and_their_role() {
         assert_eq!(answer.request.group, GroupBy::Operator);
     }
     let page = &*answer.value;
-    let is_bar = |row: &&LifetimeRow| matches!(row, LifetimeRow::Bar { .. });
-    assert_eq!(page.rows.iter().filter(is_bar).count(), summary.allocations as usize);
+    let members = page.rows.iter().map(|row| match row {
+        LifetimeRow::Group { sum, .. } => sum.count,
+        _ => 0,
+    });
+    assert_eq!(members.sum::<u64>(), u64::from(summary.allocations));
 
     // All that lives while one does.
     let at = point(&harness, 0.6, 0.2);

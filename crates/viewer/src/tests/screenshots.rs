@@ -1,5 +1,8 @@
 //! Not a test: writes the pictures of `docs/screenshots`, when `cargo xtask screenshots` asks for it.
 
+use std::path::Path;
+use std::process::Command;
+
 use egui::{Color32, Key};
 use egui_kittest::kittest::Queryable;
 
@@ -119,4 +122,58 @@ fn screenshots_of_every_view() {
     save(&mut harness, "beside");
     let mut harness = super::open(super::Direct::default());
     save(&mut harness, "start");
+    before_and_after(&folder);
+}
+
+/// The first commit with pictures of every view.
+const FIRST: &str = "4e5b057";
+/// The views whose first look stands beside that of now.
+const COMPARED: [&str; 6] = ["timeline", "state", "flame", "lifetimes", "insights", "ranks"];
+
+/// One picture: on the left how views looked in the first version, on the right how they look now.
+fn before_and_after(folder: &Path) {
+    const GAP: usize = 8;
+    let mut rows = Vec::new();
+    for name in COMPARED {
+        let file = format!("{name}.png");
+        let then = Command::new("git")
+            .current_dir(root())
+            .args(["show", &format!("{FIRST}:docs/screenshots/{file}")])
+            .output()
+            .unwrap();
+        assert!(then.status.success(), "{}", String::from_utf8_lossy(&then.stderr));
+        rows.push([halved(&then.stdout), halved(&std::fs::read(folder.join(file)).unwrap())]);
+    }
+    let [width, height] = rows[0][0].0;
+    let size = [width * 2 + GAP, (height + GAP) * rows.len() - GAP];
+    let mut pixels = vec![[0x80; 3]; size[0] * size[1]];
+    for (row, pair) in rows.iter().enumerate() {
+        for (column, (_, picture)) in pair.iter().enumerate() {
+            for (y, line) in picture.chunks_exact(width).enumerate() {
+                let start = (row * (height + GAP) + y) * size[0] + column * (width + GAP);
+                pixels[start..start + width].copy_from_slice(line);
+            }
+        }
+    }
+    let png = vramscope_engine::paint::png(size.map(|side| side as u32), &pixels);
+    std::fs::write(folder.join("before-after.png"), png).unwrap();
+}
+
+/// A picture at half its width and height.
+fn halved(png: &[u8]) -> ([usize; 2], Vec<[u8; 3]>) {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    let (wide, samples) = (info.width as usize, info.color_type.samples());
+    let [width, height] = [wide / 2, info.height as usize / 2];
+    let mean = |x: usize, y: usize| {
+        [0, 1, 2].map(|channel| {
+            let at = |dx: usize, dy: usize| {
+                u32::from(bytes[((2 * y + dy) * wide + 2 * x + dx) * samples + channel])
+            };
+            // Steps of eight are hardly seen, and pack better.
+            ((at(0, 0) + at(1, 0) + at(0, 1) + at(1, 1)) / 4) as u8 & 0xf8
+        })
+    };
+    ([width, height], (0..width * height).map(|n| mean(n % width, n / width)).collect())
 }

@@ -82,10 +82,15 @@ fn check(harness: &Harness<'static, App>, place: &str, found: &mut Vec<String>) 
     }
 }
 
-fn every_view(mut harness: Harness<'static, App>, name: &str, sizes: &[(f32, f32)], found: &mut Vec<String>) {
-    for &(width, height) in sizes {
+/// A size of the window in pixels, and how many of them a point has.
+type Size = (f32, f32, f32);
+
+fn every_view(mut harness: Harness<'static, App>, name: &str, sizes: &[Size], found: &mut Vec<String>) {
+    for &(width, height, scale) in sizes {
         harness.set_size(egui::vec2(width, height));
+        harness.set_pixels_per_point(scale);
         settle(&mut harness);
+        let name = &format!("{name} at scale {scale}");
         for tab in TABS {
             harness.state_mut().open_tab(tab);
             harness.run_steps(4);
@@ -107,7 +112,15 @@ fn every_view(mut harness: Harness<'static, App>, name: &str, sizes: &[(f32, f32
     }
 }
 
-const SIZES: [(f32, f32); 3] = [(800.0, 600.0), (1000.0, 640.0), (1400.0, 900.0)];
+const SIZES: [Size; 6] = [
+    (800.0, 600.0, 1.0),
+    (1000.0, 640.0, 1.0),
+    (1400.0, 900.0, 1.0),
+    (1400.0, 900.0, 2.0),
+    (800.0, 500.0, 2.0),
+    // The smallest: a third of that, in points.
+    (800.0, 500.0, 3.0),
+];
 
 #[test]
 fn no_text_lies_on_another_one() {

@@ -5,7 +5,8 @@ use egui_kittest::kittest::Queryable;
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::{Counter, Replay};
 use vramscope_engine::{
-    AskAllocations, AskDetails, AskDiff, AskLanes, AskLifetimes, AskSearch, AskState, AskTree, Hit, News,
+    AskAllocations, AskDetails, AskDiff, AskLanes, AskLifetimes, AskSearch, AskState, AskTree, Hit,
+    LifetimeRow, News,
 };
 use vramscope_snapshot::{DeviceId, Reader};
 
@@ -189,10 +190,65 @@ fn every_tab_opens_and_shows_its_data() {
     assert_eq!(requests.look::<AskState>(Slot::State).unwrap().value.counters.requested, peak.bytes);
     assert_eq!(requests.look::<AskDiff>(Slot::Diff).unwrap().value.nodes[0].after.bytes, peak.bytes as u64);
     assert!(!requests.look::<AskLanes>(Slot::Lanes).unwrap().value.owners.is_empty());
-    assert!(requests.look::<AskLifetimes>(Slot::Lifetimes).unwrap().value.total > 100);
+    assert!(requests.look::<AskLifetimes>(Slot::Lifetimes).unwrap().value.total > 20);
     let page = requests.look::<AskAllocations>(Slot::Allocations).unwrap().value;
     assert_eq!(page.total as usize, replay("oom").allocations().len());
     assert!(page.rows.windows(2).all(|rows| rows[0].owner.requested >= rows[1].owner.requested));
+}
+
+#[test]
+fn groups_of_lifetimes_unfold_fit_and_stand_alone() {
+    let mut harness = window(&[("oom", "")]);
+    key(&mut harness, Key::Num5);
+    let rows = |harness: &egui_kittest::Harness<'static, crate::App>| {
+        harness.state().requests.look::<AskLifetimes>(Slot::Lifetimes).unwrap().value.rows.clone()
+    };
+    let [
+        LifetimeRow::Group { label, sum, life, open: false, .. },
+        LifetimeRow::Strip { levels, most, .. },
+        ..,
+    ] = &rows(&harness)[..]
+    else {
+        panic!("a folded group is a name and a strip");
+    };
+    assert!(levels.contains(&255) && *most > 0, "its highest column is as high as the row");
+    let (folded, members) = (rows(&harness).len(), sum.count as usize);
+    assert!(super::drawn(&harness, label), "its name is on the screen");
+    harness.get_all_by_label_contains("× events").next().unwrap().click();
+    settle(&mut harness);
+    let bars = rows(&harness).iter().filter(|row| matches!(row, LifetimeRow::Bar { .. })).count();
+    assert_eq!(bars, members.min(160 - 2), "of {folded} rows");
+    harness.get_by_label("fold all").click();
+    settle(&mut harness);
+    assert_eq!(rows(&harness).len(), folded);
+
+    let last = harness.state().device().unwrap().1.length(Axis::Events);
+    let (from, to) = (f64::from(life.0.0), life.1.map_or(last, |at| f64::from(at.0)));
+    harness.get_all_by_label("fit").next().unwrap().click();
+    settle(&mut harness);
+    let x = harness.state().camera.view.x;
+    assert!(
+        x.0 <= from && x.1 >= to.min(last) && x.1 - x.0 <= (to - from) * 1.31 + 8.0,
+        "{x:?} for {from} to {to}"
+    );
+    harness.get_all_by_label("alone").next().unwrap().click();
+    settle(&mut harness);
+    assert!(harness.state().isolated.is_some());
+}
+
+#[test]
+fn a_view_jumps_where_little_motion_is_preferred() {
+    let mut harness = window(&[("oom", "")]);
+    harness.state_mut().settings.motion = Some(false);
+    let x = (1000.0, 3000.0);
+    let view = View { x, ..harness.state().camera.view };
+    harness.state_mut().glide(view);
+    assert_eq!(harness.state().camera.view.x, x, "at once");
+    harness.state_mut().settings.motion = None;
+    harness.state_mut().fit();
+    assert_eq!(harness.state().camera.view.x, x, "it glides");
+    settle(&mut harness);
+    assert!(harness.state().camera.view.x.1 > 3000.0);
 }
 
 #[test]

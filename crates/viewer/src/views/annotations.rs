@@ -6,7 +6,6 @@ use vramscope_engine::{LineId, SpanInfo, Summary};
 use vramscope_format::{duration, fit, plural};
 
 use crate::app::App;
-use crate::color;
 use crate::theme;
 use crate::views::{GUTTER, tooltip};
 
@@ -89,7 +88,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
                 let pixel = view.point(strip, pos2(left + 1.5, top)).0;
                 at += ahead(&lane[at..], pixel);
                 let mark = Rect::from_min_size(pos2(left, top + 1.0), vec2(1.0, LANE - 2.0));
-                thin.add_colored_rect(mark, color::of_line(LineId::of(&span.name), 1).gamma_multiply(0.7));
+                thin.add_colored_rect(mark, palette.of_line(LineId::of(&span.name), 1).gamma_multiply(0.7));
                 under = under.or(pointer.filter(|at| mark.expand(1.0).contains(*at)).map(|_| row));
                 continue;
             }
@@ -98,7 +97,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
                 pos2(left, top + 1.0),
                 pos2((right - 1.0).max(left + 1.0).min(strip.right() + 4.0), top + LANE - 1.0),
             );
-            let hue = color::of_line(LineId::of(&span.name), 1);
+            let hue = palette.of_line(LineId::of(&span.name), 1);
             let lit = pointer.is_some_and(|at| bar.contains(at));
             if lit {
                 under = Some(row);

@@ -8,7 +8,6 @@ use vramscope_engine::{AskDiff, DiffTree, DiffTreeNode};
 use vramscope_format::{elide_place, signed, size};
 
 use crate::app::App;
-use crate::color;
 use crate::requests::Slot;
 use crate::theme;
 use crate::views::lower::nothing;
@@ -146,7 +145,7 @@ fn line(app: &App, ui: &mut Ui, tree: &DiffTree, at: u32, depth: usize, is_open:
     painter.rect_filled(
         Rect::from_center_size(pos2(left + 18.0, y), vec2(7.0, 7.0)),
         2.0,
-        color::of_line(label.color, 1),
+        palette.of_line(label.color, 1),
     );
     let columns = theme::columns(&painter, &theme::mono(), rect.right() - left - 36.0);
     let name = elide_place(&label.at.short(), columns);

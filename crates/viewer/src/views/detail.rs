@@ -6,7 +6,6 @@ use vramscope_engine::{AskDetails, Details, FrameInfo, Group, Neighbour, Owner};
 use vramscope_format::{Units, clock, count, duration, fit, plural, size, stream};
 
 use crate::app::App;
-use crate::color;
 use crate::requests::Slot;
 use crate::theme;
 use crate::views::here;
@@ -85,7 +84,7 @@ fn allocation(app: &mut App, ui: &mut Ui, details: &Details) {
         ui.painter().rect_filled(
             egui::Rect::from_center_size(rect.center(), vec2(11.0, 11.0)),
             2.0,
-            color::of_line(details.owner.line, details.owner.alloc.0),
+            palette.of_line(details.owner.line, details.owner.alloc.0),
         );
         ui.label(RichText::new(size(details.owner.requested)).font(theme::big()).color(palette.text));
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
@@ -204,7 +203,7 @@ fn tenants(app: &mut App, ui: &mut Ui, details: &Details) {
             let (left, right) = (x(owner.opened.0), x(end(owner)));
             let y = rect.bottom() - 5.0;
             let bar = egui::Rect::from_x_y_ranges(left..=right.max(left + 2.0), y..=y + 3.0);
-            let color = if own { palette.select } else { color::of_line(owner.line, 1) };
+            let color = if own { palette.select } else { palette.of_line(owner.line, 1) };
             painter.rect_filled(bar, 1.0, color);
             let at = rect.right_center() - vec2(4.0, 3.0);
             let size = size(owner.requested);

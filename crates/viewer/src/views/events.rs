@@ -6,7 +6,6 @@ use vramscope_engine::{AskEvents, EventRow};
 use vramscope_format::{count, elide_place, plural, since, size, words};
 
 use crate::app::App;
-use crate::color;
 use crate::requests::Slot;
 use crate::theme;
 use crate::views::tree::ROW;
@@ -104,7 +103,7 @@ fn line(app: &mut App, ui: &mut Ui, row: Option<&EventRow>) {
     let left = right + 14.0;
     if !row.place.is_empty() {
         let chip = Rect::from_center_size(pos2(left + 4.0, y), vec2(7.0, 7.0));
-        painter.rect_filled(chip, 2.0, color::of_line(row.line, 1));
+        painter.rect_filled(chip, 2.0, palette.of_line(row.line, 1));
         let columns = theme::columns(&painter, &theme::tick(), rect.right() - left - 18.0);
         let place = elide_place(&row.place, columns);
         painter.text(pos2(left + 14.0, y), Align2::LEFT_CENTER, place, theme::tick(), palette.text);

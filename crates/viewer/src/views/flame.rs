@@ -8,7 +8,6 @@ use vramscope_engine::{AskTile, AskTree, Label, Tree, Weigh};
 use vramscope_format::{elide_place, fit_end, plural, share, size};
 
 use crate::app::App;
-use crate::color;
 use crate::requests::Slot;
 use crate::theme::{self, Palette, blend};
 use crate::views::lower::{choice, nothing};
@@ -215,7 +214,7 @@ struct Look {
 
 fn block(painter: &egui::Painter, rect: Rect, tree: &Tree, at: u32, look: Look, palette: &Palette) {
     let number = label_of(tree, at).map_or_else(Default::default, |label| label.color);
-    let mut fill = if at == 0 { palette.raised } else { color::of_line(number, 0) };
+    let mut fill = if at == 0 { palette.raised } else { palette.of_line(number, 0) };
     if !look.matches {
         fill = blend(fill, palette.ground, 0.78);
     }

@@ -2,7 +2,7 @@
 
 use egui::{Color32, Painter, Pos2, Rect, Vec2, pos2, vec2};
 use vramscope_engine::color::{ColorBy, Coloring};
-use vramscope_engine::{Owner, Tile};
+use vramscope_engine::{Owner, Tile, paint};
 use vramscope_format::{elide_place, size};
 
 use crate::color::rgb;
@@ -21,6 +21,8 @@ const MOST: usize = 60;
 struct Place {
     owner: u32,
     rect: Rect,
+    /// It lies above the lowest moment of its columns.
+    pale: bool,
 }
 
 /// Where names go, worked out once for a picture.
@@ -52,11 +54,13 @@ impl Labels {
             self.version = version;
             self.places = places(tile, ROOM * scale);
         }
-        for Place { owner, rect } in &self.places {
+        for Place { owner, rect, pale } in &self.places {
             let Some(owner) = tile.owners.get(*owner as usize) else { continue };
             let at = |p: Pos2| pos2(plot.left() + p.x / scale, plot.bottom() - p.y / scale);
             let rect = Rect::from_two_pos(at(rect.min), at(rect.max));
-            write(painter, rect, owner, tile.line(owner.line), rgb(coloring.of(owner)));
+            let color = coloring.of(owner);
+            let behind = if *pale { paint::paled(color, coloring.ground) } else { color };
+            write(painter, rect, owner, tile.line(owner.line), rgb(behind));
         }
     }
 }
@@ -119,7 +123,11 @@ fn places(tile: &Tile, room: Vec2) -> Vec<Place> {
             }
         }
     }
-    let mut places: Vec<Place> = best.into_iter().map(|(owner, rect)| Place { owner, rect }).collect();
+    let place = |(owner, rect): (u32, Rect)| {
+        let middle = rect.center();
+        Place { owner, rect, pale: middle.y as usize >= tile.solid(rect.left() as usize + 3) }
+    };
+    let mut places: Vec<Place> = best.into_iter().map(place).collect();
     places.sort_by(|a, b| b.rect.area().total_cmp(&a.rect.area()).then(a.owner.cmp(&b.owner)));
     places.truncate(MOST);
     places

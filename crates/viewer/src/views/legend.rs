@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
-use vramscope_engine::color::{ColorBy, of_group};
+use vramscope_engine::color::ColorBy;
 use vramscope_engine::{AskHere, AskTile, By, Group, Here, Source, Tile, Which};
 use vramscope_format::{elide_place, fit, share, size};
 
@@ -17,6 +17,8 @@ use crate::views::ranks::heading;
 
 /// Height of an entry.
 const ROW: f32 = 22.0;
+/// What pale colors mean.
+const PALE: &str = "pale: part of the time";
 /// Lines that are worth listing.
 const MOST_LINES: usize = 40;
 /// Narrower lists have no room for shares in words.
@@ -30,6 +32,8 @@ pub(crate) struct Legend {
     /// Whether there are hatched pixels, of which kinds.
     awaiting: bool,
     idle: bool,
+    /// Whether there are pale pixels.
+    pale: bool,
     /// Groups that were seen, so that entries stay in place while the moment changes.
     seen: Option<(Source, By, BTreeMap<Group, String>)>,
     /// The group under the pointer.
@@ -143,7 +147,7 @@ fn bar(app: &App, ui: &mut Ui, rows: &[(Group, String, u64)], all: u64) {
     for (group, _, bytes) in rows {
         let wide = rect.width() * (*bytes as f64 / all.max(1) as f64) as f32;
         let part = Rect::from_min_size(pos2(left, rect.top()), vec2(wide, rect.height()));
-        painter.rect_filled(part, 0.0, color::rgb(of_group(group)));
+        painter.rect_filled(part, 0.0, app.palette().of_group(group));
         left += wide;
     }
     ui.add_space(4.0);
@@ -170,7 +174,7 @@ impl Entry<'_> {
         if alone {
             painter.rect_filled(Rect::from_min_size(rect.min, vec2(2.0, rect.height())), 1.0, palette.select);
         }
-        let color = self.group.map_or(palette.dim, |group| color::rgb(of_group(group)));
+        let color = self.group.map_or(palette.dim, |group| palette.of_group(group));
         let chip = Rect::from_center_size(rect.left_center() + vec2(9.0, 0.0), vec2(9.0, 9.0));
         painter.rect_filled(chip, 2.0, color);
         let strong = if self.bytes == 0 { palette.dim } else { palette.text };
@@ -213,6 +217,14 @@ fn hatchings(app: &mut App, ui: &mut Ui) {
     if legend.version != answer.version {
         legend.version = answer.version;
         (legend.awaiting, legend.idle) = hatched(&answer.value);
+        legend.pale = has_pale(&answer.value);
+    }
+    if legend.pale {
+        let color = theme::blend(palette.dim, palette.ground, 0.5);
+        swatch(ui, color, PALE, &palette).on_hover_text(
+            "Above the lowest moment of a column of pixels, up to its highest one: a part of the time that the column \
+             stands for. Zoom in to see when.",
+        );
     }
     let all = [(legend.awaiting, "awaiting free"), (legend.idle, super::timeline::IDLE)];
     for (_, name) in all.into_iter().filter(|(is_there, _)| *is_there) {
@@ -226,14 +238,21 @@ fn hatched(tile: &Tile) -> (bool, bool) {
     (awaiting, tile.cells.iter().any(|&cell| cell >= Tile::FIRST_IDLE))
 }
 
+/// Whether a picture has memory that is in use for a part of a column only.
+fn has_pale(tile: &Tile) -> bool {
+    let columns = tile.cells.chunks(tile.height.max(1) as usize).enumerate();
+    columns.into_iter().any(|(x, column)| column.get(tile.solid(x)).is_some_and(|cell| *cell != 0))
+}
+
 /// What a color on a ramp means.
-fn swatch(ui: &mut Ui, color: egui::Color32, name: &str, palette: &Palette) {
-    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 19.0), Sense::hover());
+fn swatch(ui: &mut Ui, color: egui::Color32, name: &str, palette: &Palette) -> egui::Response {
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 19.0), Sense::hover());
     let painter = ui.painter_at(rect);
     let chip = Rect::from_center_size(rect.left_center() + vec2(9.0, 0.0), vec2(9.0, 9.0));
     painter.rect_filled(chip, 2.0, color);
     let at = rect.left_center() + vec2(20.0, 0.0);
     painter.text(at, Align2::LEFT_CENTER, name, theme::tick(), palette.text);
+    response
 }
 
 /// What hatching in the picture means.

@@ -28,6 +28,10 @@ const TABS: [(Tab, &str); 12] = [
 pub(crate) const ROW: f32 = 30.0;
 /// Room for the menu of tabs that have no room.
 const MORE: f32 = 66.0;
+/// Lower views show nothing.
+const LEAST_BODY: f32 = 40.0;
+/// Narrower rows offer no second view beside the first.
+const SPLIT: f32 = 320.0;
 /// Room for the buttons at the end of the row.
 const BUTTONS: f32 = 84.0;
 
@@ -95,7 +99,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect, whole: Rect) {
         tabs(app, ui, Rect::from_min_size(rect.min, vec2(rect.width(), ROW)), pane);
     }
     for (pane, rect) in panes {
-        if pane.is_open(app) {
+        if pane.is_open(app) && rect.height() > ROW + LEAST_BODY {
             body(app, ui, Rect::from_min_max(pos2(rect.left(), rect.top() + ROW + 4.0), rect.max), pane);
         }
     }
@@ -263,7 +267,10 @@ fn buttons(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane) {
             {
                 app.settings.lower_open = !open;
             }
-            if side.is_none() && button("split", "A second view beside this one (Ctrl+\\)") {
+            if side.is_none()
+                && row.width() >= SPLIT
+                && button("split", "A second view beside this one (Ctrl+\\)")
+            {
                 toggle_side(app);
             }
         }
@@ -273,14 +280,14 @@ fn buttons(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane) {
 /// A small switch in a row above a view.
 pub(crate) fn choice<T: PartialEq + Copy>(ui: &mut Ui, current: &mut T, all: &[(T, &str)]) -> bool {
     let before = *current;
-    ui.scope(|ui| {
-        ui.spacing_mut().item_spacing.x = 1.0;
-        for (value, name) in all {
-            if ui.selectable_label(*current == *value, *name).clicked() {
-                *current = *value;
-            }
+    // Not in a part of its own: that would not go on in the next row where a row wraps.
+    let spacing = std::mem::replace(&mut ui.spacing_mut().item_spacing.x, 1.0);
+    for (value, name) in all {
+        if ui.selectable_label(*current == *value, *name).clicked() {
+            *current = *value;
         }
-    });
+    }
+    ui.spacing_mut().item_spacing.x = spacing;
     *current != before
 }
 

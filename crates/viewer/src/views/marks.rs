@@ -3,7 +3,7 @@
 use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, pos2, vec2};
 use vramscope_analysis::pictures::Axis;
 use vramscope_engine::{Curve, Summary};
-use vramscope_format::{bytes, size};
+use vramscope_format::{bytes, fit, size};
 
 use crate::app::App;
 use crate::theme::{self, Palette};
@@ -12,6 +12,9 @@ use crate::views::timeline::steps;
 /// Room that the words beside a failed allocation take.
 const OOM_ROOM: f32 = 220.0;
 const PEAK_ROOM: f32 = 260.0;
+const NOTE_ROOM: f32 = 300.0;
+/// Letters of a note that are shown; the rest is in its field.
+const NOTE_LETTERS: usize = 40;
 
 pub(crate) fn draw(
     painter: &Painter,
@@ -23,6 +26,7 @@ pub(crate) fn draw(
 ) {
     let mut tags = Tags { painter, plot, palette, placed: Vec::new() };
     failures(&mut tags, app, summary);
+    notes(&mut tags, app);
     if app.isolated.is_some() {
         // The rest would be numbers of other memory.
         isolated_peak(&mut tags, app);
@@ -146,6 +150,21 @@ fn failures(tags: &mut Tags<'_>, app: &App, summary: &Summary) {
             let text = format!("out of memory: {} requested", size(oom.requested));
             let (at, align) = tags.beside(x, OOM_ROOM);
             tags.put(pos2(at, plot.top() + 2.0), align, &text, color);
+        }
+    }
+}
+
+/// Notes: a dotted line, and the words beside it.
+fn notes(tags: &mut Tags<'_>, app: &App) {
+    let (plot, color) = (tags.plot, tags.palette.accent);
+    for note in &app.notes {
+        let x = app.camera.view.screen_x(plot, note.x(app.camera.view.axis)).round() - 0.5;
+        if (plot.left()..=plot.right()).contains(&x) {
+            let line = [pos2(x, plot.top()), pos2(x, plot.bottom())];
+            tags.painter.extend(egui::Shape::dotted_line(&line, color, 5.0, 0.8));
+            let text = fit(&note.text, NOTE_LETTERS);
+            let (at, align) = tags.beside(x, NOTE_ROOM);
+            tags.put(pos2(at, plot.top() + 20.0), align, &text, color);
         }
     }
 }

@@ -46,6 +46,13 @@ use crate::app::App;
 /// The gutter for numbers left of every picture, so that they share their x axis.
 pub(crate) const GUTTER: f32 = 72.0;
 
+/// Narrower windows have no room for the panels beside the pictures.
+const WITH_SIDEBAR: f32 = 480.0;
+const WITH_DETAILS: f32 = 620.0;
+
+/// The chart is at least this high, with its numbers.
+const LEAST_CHART: f32 = 70.0;
+
 /// Height of the whole run in a strip.
 const MINIMAP: f32 = 46.0;
 
@@ -88,6 +95,8 @@ pub(crate) struct Parts {
     pub(crate) segments: segments::Segments,
     pub(crate) whatif: whatif::WhatIf,
     pub(crate) help: bool,
+    /// The note that is being written.
+    pub(crate) note: Option<String>,
     /// What is typed into the palette of commands, while it is open.
     pub(crate) palette: Option<String>,
     /// An allocation to move to when its life is known, and whether to show all of it.
@@ -119,9 +128,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         .exact_size(26.0)
         .frame(bar(Margin::symmetric(12, 4)))
         .show(ui, |ui| status::show(app, ui));
-    // Panels leave half of a small window to the pictures.
+    // Panels leave half of a small window to the pictures, and all of a smaller one.
     let wide = ui.available_width();
-    if app.settings.sidebar {
+    if app.settings.sidebar && wide >= WITH_SIDEBAR {
         Panel::left("ranks")
             .default_size(244.0)
             .size_range(120.0..=(wide * 0.22).clamp(150.0, 420.0))
@@ -129,7 +138,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             .frame(bar(Margin::same(12)))
             .show(ui, |ui| ranks::show(app, ui));
     }
-    if app.settings.details {
+    if app.settings.details && wide >= WITH_DETAILS {
         Panel::right("details")
             .default_size(320.0)
             .size_range(180.0..=(wide * 0.28).clamp(200.0, 640.0))
@@ -172,26 +181,32 @@ fn centre(app: &mut App, ui: &mut Ui) {
     app.parts.centre = Some(all);
     let inner = all.shrink2(egui::vec2(12.0, 8.0));
     let lower = match app.settings.lower_open {
-        true => (inner.height() * app.settings.lower).clamp(90.0, (inner.height() - 160.0).max(90.0)),
-        false => lower::ROW,
+        true if inner.height() >= LEAST_CHART + 110.0 => {
+            (inner.height() * app.settings.lower).clamp(90.0, (inner.height() - 160.0).max(90.0))
+        }
+        _ => lower::ROW,
     };
     let upper = Rect::from_min_max(inner.min, egui::pos2(inner.right(), inner.bottom() - lower));
     let strip = |from: f32, to: f32| Rect::from_x_y_ranges(upper.x_range(), from..=to);
     let mut top = upper.top();
-    minimap::show(app, ui, strip(top, top + MINIMAP));
-    top += MINIMAP + 6.0;
+    // What lies above the chart gives way to it.
+    let fits = |top: f32, high: f32| high > 0.0 && upper.bottom() - top - high >= LEAST_CHART;
+    if fits(top, MINIMAP) {
+        minimap::show(app, ui, strip(top, top + MINIMAP));
+        top += MINIMAP + 6.0;
+    }
     let lanes = annotations::height(app);
-    if lanes > 0.0 {
+    if fits(top, lanes) {
         annotations::show(app, ui, strip(top, top + lanes));
         top += lanes + 4.0;
     }
     let flags = flags::height(app);
-    if flags > 0.0 {
+    if fits(top, flags) {
         flags::show(app, ui, strip(top, top + flags));
         top += flags + 2.0;
     }
     let alone = alone::height(app);
-    if alone > 0.0 {
+    if fits(top, alone) {
         alone::show(app, ui, strip(top, top + alone));
         top += alone + 4.0;
     }

@@ -9,6 +9,7 @@ use crate::theme;
 pub(crate) fn show(app: &mut App, ui: &Ui) {
     help(app, ui);
     palette(app, ui);
+    crate::notes::editor(app, ui.ctx());
 }
 
 /// The keys in groups, in as many columns as there is room for.

@@ -9,7 +9,6 @@ use vramscope_engine::{AskSearch, Hit, LineId, SearchResults};
 use vramscope_format::{plural, size};
 
 use crate::app::App;
-use crate::color;
 use crate::requests::Slot;
 use crate::theme;
 
@@ -151,7 +150,7 @@ fn list(app: &mut App, ui: &mut Ui, results: &SearchResults) {
             painter.rect_filled(
                 egui::Rect::from_center_size(chip, egui::vec2(8.0, 8.0)),
                 2.0,
-                color::of_line(line, 1),
+                palette.of_line(line, 1),
             );
             let amount = painter.layout_no_wrap(amount, theme::mono(), palette.dim);
             let right = rect.right() - 6.0 - amount.size().x;

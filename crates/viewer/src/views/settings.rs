@@ -2,36 +2,52 @@
 
 use egui::{RichText, ScrollArea, Ui, vec2};
 use vramscope_engine::Summary;
+use vramscope_engine::color::Scheme;
 use vramscope_format::{count, size};
 
 use crate::app::App;
 use crate::theme;
+use crate::views::lower::choice;
 use crate::views::ranks::heading;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let Some((_, summary)) = app.device() else { return };
-    let palette = app.palette();
     ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-        let room = ui.available_width() - 48.0;
+        let wide = ui.available_width();
+        if wide < LEAST {
+            // One below the other.
+            for content in PARTS {
+                content(app, ui, &summary);
+                ui.add_space(12.0);
+            }
+            return;
+        }
+        let room = wide - 48.0;
         ui.horizontal_top(|ui| {
             ui.spacing_mut().item_spacing.x = 24.0;
-            part(ui, room * 0.26, |ui| verdict(app, ui, &summary));
-            part(ui, room * 0.32, |ui| file(app, ui, &summary));
-            part(ui, room * 0.42, |ui| {
-                heading(app, ui, "ALLOCATOR SETTINGS");
-                if summary.settings.is_empty() {
-                    let text = if summary.has.addresses {
-                        "PyTorch before 2.3 writes none"
-                    } else {
-                        "a profile has none"
-                    };
-                    ui.label(RichText::new(format!("Not in this file: {text}.")).color(palette.dim));
-                }
-                let rows = summary.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-                table(ui, "settings", rows, palette.dim);
-            });
+            for (share, content) in [0.26, 0.32, 0.42].into_iter().zip(PARTS) {
+                part(ui, room * share, |ui| content(app, ui, &summary));
+            }
         });
     });
+}
+
+/// Narrower views have no room for columns.
+const LEAST: f32 = 640.0;
+
+/// What there is, from left to right.
+const PARTS: [fn(&mut App, &mut Ui, &Summary); 3] = [verdict, file, allocator];
+
+fn allocator(app: &mut App, ui: &mut Ui, summary: &Summary) {
+    let dim = app.palette().dim;
+    heading(app, ui, "ALLOCATOR SETTINGS");
+    if summary.settings.is_empty() {
+        let text =
+            if summary.has.addresses { "PyTorch before 2.3 writes none" } else { "a profile has none" };
+        ui.label(RichText::new(format!("Not in this file: {text}.")).color(dim));
+    }
+    let rows = summary.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    table(ui, "settings", rows, dim);
 }
 
 /// A column of a width.
@@ -43,7 +59,7 @@ fn part(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     });
 }
 
-fn verdict(app: &App, ui: &mut Ui, summary: &Summary) {
+fn verdict(app: &mut App, ui: &mut Ui, summary: &Summary) {
     let palette = app.palette();
     heading(app, ui, "VERDICT");
     let color = if summary.exact { palette.fine } else { palette.select };
@@ -54,6 +70,40 @@ fn verdict(app: &App, ui: &mut Ui, summary: &Summary) {
         ui.add(egui::Label::new(note).wrap().selectable(true));
         ui.add_space(2.0);
     }
+    ui.add_space(8.0);
+    look(app, ui);
+}
+
+/// How the window looks and moves.
+fn look(app: &mut App, ui: &mut Ui) {
+    let dim = app.palette().dim;
+    heading(app, ui, "THIS WINDOW");
+    egui::Grid::new("look").num_columns(2).spacing(vec2(16.0, 4.0)).show(ui, |ui| {
+        let name = |ui: &mut Ui, name: &str| ui.label(RichText::new(name).color(dim));
+        name(ui, "theme");
+        let mut dark = app.settings.dark;
+        if ui.horizontal(|ui| choice(ui, &mut dark, &[(true, "dark"), (false, "light")])).inner {
+            app.toggle_theme(ui.ctx());
+        }
+        ui.end_row();
+        name(ui, "colors");
+        let mut scheme = app.settings.scheme;
+        if ui
+            .horizontal(|ui| {
+                choice(ui, &mut scheme, &[(Scheme::Standard, "usual"), (Scheme::Safe, "color-blind safe")])
+            })
+            .inner
+        {
+            app.set_scheme(ui.ctx(), scheme);
+        }
+        ui.end_row();
+        name(ui, "motion");
+        let mut glides = app.glides();
+        if ui.horizontal(|ui| choice(ui, &mut glides, &[(true, "glide"), (false, "reduced")])).inner {
+            app.settings.motion = Some(glides);
+        }
+        ui.end_row();
+    });
 }
 
 fn file(app: &mut App, ui: &mut Ui, summary: &Summary) {

@@ -27,15 +27,21 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
                     .font(theme::big()),
             );
             ui.add_space(16.0);
-            if app.files.reading.is_empty() {
-                target(app, ui);
-            } else {
+            let takes_files = app.requests.host.takes_files();
+            if !app.files.reading.is_empty() {
                 progress(app, ui);
+            } else if takes_files {
+                target(app, ui);
+            } else if app.files.failed.is_empty() {
+                ui.label(RichText::new("The recording is being opened …").color(palette.dim));
             }
             for (name, message) in app.files.failed.clone() {
                 ui.add_space(8.0);
                 ui.label(RichText::new(name).font(theme::strong()).color(palette.danger));
                 ui.add(egui::Label::new(RichText::new(message).color(palette.text)).wrap().selectable(true));
+            }
+            if !takes_files {
+                return;
             }
             ui.add_space(16.0);
             open_list(app, ui);
@@ -107,8 +113,8 @@ fn open_list(app: &mut App, ui: &mut Ui) {
         if ui.button("Open the demo").clicked() {
             app.requests.host.open_demo();
         }
-        if ui.button("Browse…").clicked() && !app.requests.host.pick(false) {
-            app.parts.start.open = true;
+        if ui.button("Browse…").clicked() {
+            app.choose_files();
         }
         if cfg!(target_arch = "wasm32") && ui.button("Open a folder…").clicked() {
             app.requests.host.pick(true);

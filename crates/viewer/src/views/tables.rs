@@ -10,7 +10,6 @@ use vramscope_format::{count, duration, elide_place, fit, plural, size};
 use vramscope_snapshot::StackId;
 
 use crate::app::App;
-use crate::color;
 use crate::requests::Slot;
 use crate::theme::{self, Palette};
 use crate::views::lower::choice;
@@ -236,7 +235,7 @@ fn allocations(app: &mut App, ui: &mut Ui, of: Source, list: Listing, last: Mome
             at.and_then(|at| cells.get(at)).cloned().unwrap_or_default()
         };
         let cells: Vec<String> = columns.iter().map(shown).collect();
-        let color = color::of_line(owner.line, owner.alloc.0);
+        let color = palette.of_line(owner.line, owner.alloc.0);
         if cells_of(app, ui, &columns, &cells, color, app.selection.alloc == Some(owner.alloc)) {
             app.select_and_show(owner.alloc);
         }
@@ -253,7 +252,7 @@ fn stacks(app: &mut App, ui: &mut Ui, of: Source, list: Listing, palette: &Palet
             format!("{}   in {}", row.place, row.operator)
         };
         let cells = [size(row.sum.bytes), count(row.sum.count), size(row.largest_bytes), place];
-        if cells_of(app, ui, &STACKS, &cells, color::of_line(row.line, 1), false) {
+        if cells_of(app, ui, &STACKS, &cells, palette.of_line(row.line, 1), false) {
             app.select_and_show(row.largest);
         }
     });

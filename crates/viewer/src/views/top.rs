@@ -3,6 +3,7 @@
 use egui::{Align, Button, ComboBox, Layout, Response, RichText, Ui};
 use vramscope_analysis::Counter;
 use vramscope_analysis::pictures::Axis;
+use vramscope_engine::Summary;
 use vramscope_engine::color::ColorBy;
 
 use crate::app::App;
@@ -12,55 +13,37 @@ use crate::views::search;
 
 /// A narrower bar leaves words out.
 const TIGHT: f32 = 980.0;
+/// Narrower ones have no room for all that has a key or a command too.
+const WITH_MENUS: f32 = 600.0;
+const WITH_AXIS: f32 = 420.0;
+const WITH_NAME: f32 = 380.0;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
     // A narrow window has no room for words that the menus say as well.
-    let tight = ui.available_width() < TIGHT;
+    let wide = ui.available_width();
+    let tight = wide < TIGHT;
     ui.horizontal_centered(|ui| {
         if tight {
             ui.spacing_mut().item_spacing.x = 4.0;
         }
-        let name = ui.add(
-            Button::new(RichText::new("vramscope").font(theme::strong()).color(palette.text)).frame(false),
-        );
-        if name.on_hover_text("Open files (Ctrl+O)").clicked() {
-            app.parts.start.open = !app.parts.start.open;
+        if wide >= WITH_NAME || app.device().is_none() {
+            let name = RichText::new("vramscope").font(theme::strong()).color(palette.text);
+            let name = ui.add(Button::new(name).frame(false));
+            if name.on_hover_text("Open files (Ctrl+O)").clicked() {
+                app.choose_files();
+            }
         }
         let Some((_, summary)) = app.device() else { return };
         let arrow = ui.label(RichText::new("▸").color(palette.dim));
         chooser(app, ui, &arrow, if tight { 96.0 } else { 180.0 });
         ui.add_space(if tight { 0.0 } else { 8.0 });
-        axis(app, ui);
-        ui.add_space(if tight { 0.0 } else { 4.0 });
-        let label = word(ui, if tight { "" } else { "bytes" }, &palette);
-        let before = app.settings.counter;
-        let combo = ComboBox::from_id_salt("bytes")
-            .width(if tight { 72.0 } else { 96.0 })
-            .selected_text(summary.name_of(app.settings.counter))
-            .show_ui(ui, |ui| {
-                let all = [Counter::Requested, Counter::Allocated, Counter::Active];
-                for counter in all.into_iter().filter(|counter| summary.tells(*counter)) {
-                    ui.selectable_value(&mut app.settings.counter, counter, counter.name());
-                }
-            });
-        combo.response.labelled_by(label.id);
-        if app.settings.counter != before {
-            app.fit();
+        if wide >= WITH_AXIS {
+            axis(app, ui);
         }
-        let label = word(ui, if tight { "" } else { "color by" }, &palette);
-        let mut color = app.color();
-        let combo = ComboBox::from_id_salt("color")
-            .width(if tight { 64.0 } else { 84.0 })
-            .selected_text(color.name())
-            .show_ui(ui, |ui| {
-                for by in ColorBy::ALL {
-                    ui.selectable_value(&mut color, by, by.name());
-                }
-            });
-        combo.response.labelled_by(label.id);
-        if color != app.color() {
-            app.color_by(color);
+        if wide >= WITH_MENUS {
+            ui.add_space(if tight { 0.0 } else { 4.0 });
+            menus(app, ui, &summary, tight);
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             if ui.button("?").on_hover_text("Keys").clicked() {
@@ -80,6 +63,40 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             search::field(app, ui);
         });
     });
+}
+
+/// What is counted, and what colors mean.
+fn menus(app: &mut App, ui: &mut Ui, summary: &Summary, tight: bool) {
+    let palette = app.palette();
+    let label = word(ui, if tight { "" } else { "bytes" }, &palette);
+    let before = app.settings.counter;
+    let combo = ComboBox::from_id_salt("bytes")
+        .width(if tight { 72.0 } else { 96.0 })
+        .selected_text(summary.name_of(app.settings.counter))
+        .show_ui(ui, |ui| {
+            let all = [Counter::Requested, Counter::Allocated, Counter::Active];
+            for counter in all.into_iter().filter(|counter| summary.tells(*counter)) {
+                ui.selectable_value(&mut app.settings.counter, counter, counter.name());
+            }
+        });
+    combo.response.labelled_by(label.id);
+    if app.settings.counter != before {
+        app.fit();
+    }
+    let label = word(ui, if tight { "" } else { "color by" }, &palette);
+    let mut color = app.color();
+    let combo = ComboBox::from_id_salt("color")
+        .width(if tight { 64.0 } else { 84.0 })
+        .selected_text(color.name())
+        .show_ui(ui, |ui| {
+            for by in ColorBy::ALL {
+                ui.selectable_value(&mut color, by, by.name());
+            }
+        });
+    combo.response.labelled_by(label.id);
+    if color != app.color() {
+        app.color_by(color);
+    }
 }
 
 fn word(ui: &mut Ui, text: &str, palette: &theme::Palette) -> Response {

@@ -7,7 +7,6 @@ use vramscope_engine::{AskTree, Tree, Weigh};
 use vramscope_format::{count, elide_place, size};
 
 use crate::app::App;
-use crate::color;
 use crate::requests::Slot;
 use crate::theme::{self, Palette};
 use crate::views::lower::choice;
@@ -93,7 +92,7 @@ fn line(app: &mut App, ui: &mut Ui, tree: &Tree, row: &Row, whole: u64) {
     };
     painter.text(pos2(left, rect.center().y), Align2::LEFT_CENTER, mark, theme::tick(), palette.dim);
     let chip = Rect::from_center_size(pos2(left + 18.0, rect.center().y), vec2(7.0, 7.0));
-    painter.rect_filled(chip, 2.0, color::of_line(label.color, 1));
+    painter.rect_filled(chip, 2.0, palette.of_line(label.color, 1));
     let at = pos2(left + 28.0, rect.center().y);
     let name =
         elide_place(&label.at.short(), theme::columns(&painter, &theme::mono(), rect.right() - at.x - 8.0));

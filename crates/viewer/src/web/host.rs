@@ -219,4 +219,16 @@ impl Host for PageHost {
     fn stored(&self) -> Option<String> {
         super::stored()
     }
+
+    fn takes_files(&self) -> bool {
+        super::takes_files()
+    }
+
+    fn address(&self, link: &str) -> String {
+        super::address(link)
+    }
+
+    fn reduced_motion(&self) -> bool {
+        super::reduced_motion()
+    }
 }

@@ -28,7 +28,10 @@ extern "C" {
     fn save(name: &str, bytes: &[u8]);
     fn store(text: &str);
     fn stored() -> Option<String>;
+    fn takes_files() -> bool;
+    fn reduced_motion() -> bool;
     fn link() -> String;
+    fn address(link: &str) -> String;
     fn set_link(text: &str);
     fn describe(text: &str);
     /// Says something over the window.
@@ -98,7 +101,8 @@ pub fn idle() {
     deliver(|inbox| inbox.news.push(News::Idle));
 }
 
-/// News from a server. Says how many of them will not be told again; none after the last.
+/// News from a server. Gives how many of them the server sends only once, so that the next request skips them; none
+/// after the last.
 #[wasm_bindgen]
 pub fn take_news(bytes: &[u8]) -> Option<u32> {
     let Ok(news) = decode::<Vec<News>>(bytes) else {
