@@ -58,6 +58,83 @@ impl Driver {
         }
         began.elapsed()
     }
+
+    /// A point of the timeline by shares of its width and height, from its lower left corner.
+    fn at(&self, x: f32, y: f32) -> Pos2 {
+        let plot = self.app.timeline_rect();
+        pos2(plot.left() + plot.width() * x, plot.bottom() - plot.height() * y)
+    }
+
+    fn click(&mut self, x: f32, y: f32) {
+        let place = self.at(x, y);
+        self.timed_frame(vec![Event::PointerMoved(place), button(place, true)]);
+        self.timed_frame(vec![button(place, false)]);
+    }
+
+    /// Zooms, pans, hovers, selects and goes through the views.
+    fn gesture(&mut self) {
+        for n in 0..54 {
+            self.timed_frame(vec![wheel(if n < 27 { 2.0 } else { -2.0 })]);
+        }
+        self.timed_frame(vec![button(self.at(0.4, 0.5), true)]);
+        for n in 0..60 {
+            self.timed_frame(vec![Event::PointerMoved(self.at(0.4 + 0.2 * (n as f32 / 10.0).sin(), 0.5))]);
+        }
+        self.timed_frame(vec![button(self.at(0.4, 0.5), false)]);
+        for n in 0..90 {
+            let place = self.at(0.1 + 0.8 * n as f32 / 90.0, 0.05 + 0.3 * (n % 7) as f32 / 7.0);
+            self.timed_frame(vec![Event::PointerMoved(place)]);
+        }
+        for n in 0..10 {
+            self.click(0.1 + 0.08 * n as f32, 0.1);
+            for _ in 0..6 {
+                self.timed_frame(Vec::new());
+            }
+        }
+        for tab in [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5, Key::Num6, Key::T, Key::T] {
+            self.timed_frame(vec![key(tab)]);
+            for _ in 0..15 {
+                self.timed_frame(Vec::new());
+            }
+        }
+    }
+}
+
+/// What a run of gestures cost.
+struct Measured {
+    zooming: Vec<Duration>,
+    gesture: Vec<Duration>,
+    steps: Vec<Duration>,
+    worked: Vec<Duration>,
+}
+
+impl Measured {
+    /// Zooms to a thousandth, notch by notch, each awaited; then the gesture as a hand makes it, at sixty frames a second.
+    fn of(driver: &mut Driver) -> Self {
+        driver.frame(vec![Event::PointerMoved(driver.at(0.4, 0.1))]);
+        driver.frames.clear();
+        let (mut steps, mut worked) = (Vec::new(), Vec::new());
+        for _ in 0..54 {
+            let before = process_time();
+            steps.push(driver.until_sharp(vec![wheel(1.0)]));
+            worked.push(process_time() - before);
+        }
+        let zooming = std::mem::take(&mut driver.frames);
+        driver.until_sharp(vec![key(Key::F)]);
+        for _ in 0..20 {
+            driver.timed_frame(Vec::new());
+        }
+        driver.frames.clear();
+        driver.gesture();
+        Self { zooming, gesture: std::mem::take(&mut driver.frames), steps, worked }
+    }
+
+    fn show(self) {
+        show("frame while zooming, CPU of the window", self.zooming);
+        show("frame of the gesture, CPU of the window", self.gesture);
+        show("sharp after a zoom step, wall", self.steps);
+        show("sharp after a zoom step, CPU of all threads", self.worked);
+    }
 }
 
 fn wheel(notches: f32) -> Event {
@@ -100,66 +177,28 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<()> {
     let first = driver.until_sharp(Vec::new());
     let first_worked = process_time() - before;
     let waiting = std::mem::take(&mut driver.frames);
-    let plot = driver.app.timeline_rect();
-    let at = |x: f32, y: f32| pos2(plot.left() + plot.width() * x, plot.bottom() - plot.height() * y);
+    let all = Measured::of(&mut driver);
 
-    // Zoom to a thousandth, notch by notch, each awaited.
-    driver.frame(vec![Event::PointerMoved(at(0.4, 0.1))]);
-    let mut worked = Vec::new();
-    let mut step = |driver: &mut Driver| {
-        let before = process_time();
-        let wall = driver.until_sharp(vec![wheel(1.0)]);
-        worked.push(process_time() - before);
-        wall
-    };
-    let steps: Vec<Duration> = (0..54).map(|_| step(&mut driver)).collect();
-    let zooming = std::mem::take(&mut driver.frames);
-    driver.until_sharp(vec![key(Key::F)]);
-    for _ in 0..20 {
+    // The line of some allocation alone, restacked, and the same again.
+    driver.click(0.6, 0.1);
+    for _ in 0..12 {
         driver.timed_frame(Vec::new());
     }
-    driver.frames.clear();
-
-    // The gesture as a hand makes it, at sixty frames a second.
-    for n in 0..54 {
-        driver.timed_frame(vec![wheel(if n < 27 { 2.0 } else { -2.0 })]);
-    }
-    driver.timed_frame(vec![button(at(0.4, 0.5), true)]);
-    for n in 0..60 {
-        driver.timed_frame(vec![Event::PointerMoved(at(0.4 + 0.2 * (n as f32 / 10.0).sin(), 0.5))]);
-    }
-    driver.timed_frame(vec![button(at(0.4, 0.5), false)]);
-    for n in 0..90 {
-        driver.timed_frame(vec![Event::PointerMoved(at(
-            0.1 + 0.8 * n as f32 / 90.0,
-            0.05 + 0.3 * (n % 7) as f32 / 7.0,
-        ))]);
-    }
-    for n in 0..10 {
-        let place = at(0.1 + 0.08 * n as f32, 0.1);
-        driver.timed_frame(vec![Event::PointerMoved(place), button(place, true)]);
-        driver.timed_frame(vec![button(place, false)]);
-        for _ in 0..6 {
-            driver.timed_frame(Vec::new());
-        }
-    }
-    for tab in [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num6, Key::T, Key::T] {
-        driver.timed_frame(vec![key(tab)]);
-        for _ in 0..15 {
-            driver.timed_frame(Vec::new());
-        }
-    }
-    let gesture = std::mem::take(&mut driver.frames);
+    let before = process_time();
+    let restacked = driver.until_sharp(vec![key(Key::I)]);
+    let restacking = process_time() - before;
+    let alone = Measured::of(&mut driver);
 
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let (events, allocations) = driver.app.extent();
     println!("{}: {:.1} MiB, {events} events, {allocations} allocations", file.display(), mib(bytes));
     println!("{:44}{:>8}{:>8}{:>8}", "", "p50", "p95", "most");
     show("frame while reading, CPU of the window", waiting);
-    show("frame while zooming, CPU of the window", zooming);
-    show("frame of the gesture, CPU of the window", gesture);
-    show("sharp after a zoom step, wall", steps);
-    show("sharp after a zoom step, CPU of all threads", worked);
+    all.show();
+    println!("with the line of one allocation alone:");
+    alone.show();
+    let [restacked, restacking] = [restacked, restacking].map(|time| time.as_secs_f64() * 1e3);
+    println!("{:44}{restacked:>8.0} ms, CPU {restacking:.0} ms", "sharp after it was chosen");
     println!("{:44}{:>8.0} ms", "opened", opened.as_secs_f64() * 1e3);
     let [first, first_worked] = [first, first_worked].map(|time| time.as_secs_f64() * 1e3);
     println!("{:44}{first:>8.0} ms, CPU {first_worked:.0} ms", "first sharp picture after opening");

@@ -40,7 +40,13 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
         text::complain(
             "there is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set): serving to a browser",
         );
-        let serve = ServeArgs { paths: args.paths.clone(), port: 0, embed: false, cache: args.cache.clone() };
+        let serve = ServeArgs {
+            paths: args.paths.clone(),
+            port: 0,
+            token: None,
+            embed: false,
+            cache: args.cache.clone(),
+        };
         return serve::run(&serve, out);
     }
     open(args)

@@ -221,8 +221,13 @@ impl Serving {
     }
 
     fn of(folder: &Path, input: &Path) -> Self {
+        Self::with(folder, input, &[])
+    }
+
+    fn with(folder: &Path, input: &Path, more: &[&str]) -> Self {
         let mut child = vramscope(folder)
             .args(["serve", "--no-cache"])
+            .args(more)
             .arg(input)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -272,6 +277,37 @@ fn only_its_own_page_with_the_token_is_answered() {
     assert_eq!(status(format!("GET /{token}/../../etc/passwd"), &host), 404, "no files");
     assert_eq!(status(format!("PUT /{token}/"), &host), 405, "nothing to write");
     assert_eq!(status(format!("POST /{token}/ask"), &host), 400, "no question");
+    assert_eq!(status(format!("GET /{token}"), &host), 308, "the page is a folder");
+    assert_eq!(status(format!("GET /{}", "0".repeat(32)), &host), 403, "another token without a folder");
+}
+
+#[test]
+fn a_token_can_be_chosen_and_must_be_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let chosen = "0123456789abcdefXY";
+    let serving = Serving::with(folder.path(), &recording(), &["--token", chosen]);
+    assert_eq!(serving.token, chosen);
+    for bad in ["short", "0123456789abcdef/..", ""] {
+        let output = vramscope(folder.path()).arg("serve").arg(recording()).args(["--token", bad]).output();
+        assert_eq!(output.unwrap().status.code(), Some(2), "{bad}");
+    }
+}
+
+#[test]
+fn a_report_begins_with_the_link_that_it_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = |link: &str| {
+        let args = ["report", "--no-cache", "--link", link];
+        vramscope(folder.path()).args(args).arg(recording()).output().unwrap()
+    };
+    let output = report("http://127.0.0.1:8000/x/#device=0&at=12&note=12,0,a~26b+c");
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        page.contains("<script id=\"link\" type=\"text/plain\">device=0&at=12&note=12,0,a~26b+c</script>")
+    );
+    for bad in ["", "at", "at=1</script><script>alert(1)", "at=1 2"] {
+        assert_eq!(report(bad).status.code(), Some(2), "{bad}");
+    }
 }
 
 #[test]

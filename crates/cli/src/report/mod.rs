@@ -43,6 +43,9 @@ pub(crate) struct ReportArgs {
     /// With --redact, keep the names of all installed packages, private ones too
     #[arg(long, requires = "redact")]
     pub(crate) keep_libraries: bool,
+    /// What the viewer shows first, with its notes: the part after # of a link that it made
+    #[arg(long, value_name = "LINK", conflicts_with = "redact", value_parser = link)]
+    pub(crate) link: Option<String>,
     #[command(flatten)]
     pub(crate) file: FileArgs,
     #[command(flatten)]
@@ -93,7 +96,9 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         })?;
     output::write_to(&args.file, &args.paths, out, |out| {
         let page = match &site {
-            Some(site) => site.with(&(shown(&read.values, None)? + &carried(&read.values, site))),
+            Some(site) => {
+                site.with(&(shown(&read.values, None)? + &carried(&read.values, site, args.link.as_deref())))
+            }
             None => alone(&shown(&read.values, Some(NO_VIEWER))?),
         };
         Ok(out.write_all(page.as_bytes())?)
@@ -135,10 +140,23 @@ fn shown(parts: &[Part], remark: Option<&str>) -> anyhow::Result<String> {
     Ok(shown)
 }
 
+/// A link of the viewer, or what is after the # of one. It becomes a part of the page, so nothing else is taken.
+fn link(typed: &str) -> Result<String, String> {
+    let link = typed.rsplit('#').next().unwrap_or_default();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"=&,.~+_-".contains(&byte);
+    match link.contains('=') && link.bytes().all(is_plain) {
+        true => Ok(link.to_owned()),
+        false => Err("not a link of the viewer: the key L copies one".to_owned()),
+    }
+}
+
 /// What the viewer opens, and the viewer's own code.
-fn carried(parts: &[Part], site: &Site) -> String {
+fn carried(parts: &[Part], site: &Site, link: Option<&str>) -> String {
     let module = BASE64_STANDARD.encode(&site.module);
     let mut body = format!("<script id=\"module\" type=\"text/plain\">{module}</script>\n");
+    if let Some(link) = link {
+        body += &format!("<script id=\"link\" type=\"text/plain\">{link}</script>\n");
+    }
     for Part { name, bytes, rank, role, data, .. } in parts {
         let role = role.as_ref().map_or_else(String::new, |role| format!(" data-role=\"{}\"", html(role)));
         let (name, data) = (html(name), BASE64_STANDARD.encode(data));

@@ -28,8 +28,17 @@ impl Auth {
             return Reply::no(403, "this server answers its own page only");
         }
         let path = asked.path.split(['?', '#']).next().unwrap_or_default();
-        let Some((token, path)) = path.strip_prefix('/').and_then(|path| path.split_once('/')) else {
-            return Reply::no(403, "the address has no token: open the one that `vramscope serve` printed");
+        let Some(path) = path.strip_prefix('/') else {
+            return Reply::no(400, "not a path");
+        };
+        let Some((token, path)) = path.split_once('/') else {
+            // Addresses in the page are below it, so it has to end like a folder.
+            return match is_same(path, &self.token) {
+                true => Reply::moved(format!("/{path}/")),
+                false => {
+                    Reply::no(403, "the address has no token: open the one that `vramscope serve` printed")
+                }
+            };
         };
         if !is_same(token, &self.token) {
             return Reply::no(403, "the token is not right: open the address that `vramscope serve` printed");

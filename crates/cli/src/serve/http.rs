@@ -67,15 +67,22 @@ pub(super) struct Reply {
     body: Vec<u8>,
     /// Whether another page may show it in a frame.
     in_frames: bool,
+    /// Where the answer is instead.
+    moved: Option<String>,
 }
 
 impl Reply {
     pub(super) fn ok(kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status: 200, kind, body: body.into(), in_frames: false }
+        Self { status: 200, kind, body: body.into(), in_frames: false, moved: None }
     }
 
     pub(super) fn no(status: u16, why: &str) -> Self {
-        Self { status, kind: "text/plain; charset=utf-8", body: why.into(), in_frames: false }
+        Self { status, kind: "text/plain; charset=utf-8", body: why.into(), in_frames: false, moved: None }
+    }
+
+    /// The answer is at another path of this server.
+    pub(super) fn moved(to: String) -> Self {
+        Self { moved: Some(to), ..Self::no(308, "") }
     }
 
     /// The same, and whether another page may show it in a frame.
@@ -283,7 +290,7 @@ fn write(
     is_head: bool,
     is_last: bool,
 ) -> std::io::Result<()> {
-    let Reply { status, kind, mut body, in_frames } = reply;
+    let Reply { status, kind, mut body, in_frames, moved } = reply;
     let frames = if in_frames { "" } else { UNFRAMED };
     let mut head = format!("HTTP/1.1 {status} \r\n{HEADERS}{frames}Content-Type: {kind}\r\n");
     if packs && body.len() > WORTH_PACKING && kind != "application/gzip" {
@@ -291,6 +298,9 @@ fn write(
         packer.write_all(&body)?;
         body = packer.finish()?;
         head += "Content-Encoding: gzip\r\n";
+    }
+    if let Some(to) = moved {
+        head += &format!("Location: {to}\r\n");
     }
     if is_last {
         head += "Connection: close\r\n";

@@ -40,6 +40,9 @@ pub(crate) struct ServeArgs {
     /// The port; any that is free if there is none
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     pub(crate) port: u16,
+    /// The token of the address, so that an open page goes on after a restart: 16 letters and digits or more
+    #[arg(long, value_parser = own_token)]
+    pub(crate) token: Option<String>,
     /// Let an editor show the page in a frame, as the extension for VS Code does
     #[arg(long)]
     pub(crate) embed: bool,
@@ -131,7 +134,7 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
     let port = listener.local_addr()?.port();
-    let token = token()?;
+    let token = args.token.clone().map_or_else(token, Ok)?;
     writeln!(out, "http://127.0.0.1:{port}/{token}/")?;
     writeln!(out, "From another machine, first: ssh -L {port}:127.0.0.1:{port} {}", host_name())?;
     writeln!(out, "Press Ctrl+C to stop.")?;
@@ -187,6 +190,14 @@ pub(crate) fn for_session(opened: Opened) -> OpenFile {
     let name = opened.path.display().to_string();
     let rank = opened.name.rank_text();
     OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
+}
+
+/// A token that was chosen: one that fits into an address and is not quickly guessed.
+fn own_token(typed: &str) -> Result<String, String> {
+    match typed.len() >= 16 && typed.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => Ok(typed.to_owned()),
+        false => Err("a token has 16 letters and digits or more".to_owned()),
+    }
 }
 
 /// What nobody can guess.

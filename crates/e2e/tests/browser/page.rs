@@ -1,14 +1,17 @@
 //! The page of `cargo xtask web`, with files dropped on it.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::ensure;
 use serde_json::{Value, json};
+use vramscope_analysis::{Moment, Replay};
 use vramscope_e2e::{
     Browser, Chromium, Files, Firefox, generate, is_open, number, pixels, point, recording, root, site,
 };
+use vramscope_snapshot::{DeviceId, Reader};
 
 use crate::{Place, clean, recordings, wide};
 
@@ -158,6 +161,72 @@ fn files_of_one_name_are_told_apart_by_their_folders() -> anyhow::Result<()> {
     ensure!(shown["names"] == json!(["after", "before"]), "{}", shown["names"]);
     place.picture(&mut chromium, "names")?;
     clean(&mut chromium, &site.url)
+}
+
+/// A snapshot dropped together with what its recorder wrote beside it: what memory is for is as recorded, not inferred.
+#[test]
+fn a_snapshot_and_its_sidecar_open_as_one() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let bytes = recording("oom")?;
+    let mut reader = Reader::new();
+    reader.feed(&bytes)?;
+    let snapshot = reader.finish()?;
+    let replay = Replay::new(&snapshot, DeviceId(0));
+    // All that is live at the end is optimizer state, by the word of the recorder.
+    let live = replay.allocations().iter().filter(|(_, a)| a.closed == Moment::NEVER);
+    let storages: Vec<Value> = live
+        .map(|(_, a)| json!({ "name": "exp_avg", "role": "optimizer", "device": 0, "address": a.addr, "bytes": a.requested }))
+        .collect();
+    ensure!(storages.len() > 10, "{} allocations are live at the end", storages.len());
+    let sidecar = json!({
+        "schema": "vramscope/sidecar/1", "snapshot": "memory_rank3.pickle", "reason": "exit", "pid": 1, "rank": 3,
+        "devices": [{ "device": 0, "capacity": 85_899_345_920_u64, "free": 0, "reserved": 0 }],
+        "roles": { "from": "given", "storages": storages },
+    });
+    let files =
+        ["memory_rank3.pickle", "memory_rank3.vramscope.json"].map(|name| place.work.path().join(name));
+    fs::write(&files[0], &bytes)?;
+    fs::write(&files[1], sidecar.to_string())?;
+
+    let (site, mut chromium) = start("")?;
+    let end = replay.end().0;
+    let mut live_at_the_end = |files: &[&Path], devices: u64| -> anyhow::Result<String> {
+        chromium.drop_files(files)?;
+        let shown = chromium.wait("a file", |shown| is_open(shown, devices))?;
+        ensure!(shown["failed"] == json!([]), "{}", shown["failed"]);
+        chromium.value(&format!("location.hash = 'device={}&at={end}'", devices - 1))?;
+        chromium.wait("its end", |shown| {
+            shown["at"] == end && shown["current"] == devices - 1 && shown["at_rest"] == true
+        })?;
+        let words = chromium.value("document.getElementById('words').textContent")?;
+        let mut lines = words.as_str().unwrap_or_default().lines();
+        let line = lines.find_map(|line| line.strip_prefix("Live by color: ")).unwrap_or_default();
+        Ok(line.to_owned())
+    };
+    let recorded = live_at_the_end(&[&files[0], &files[1]], 1)?;
+    ensure!(recorded.starts_with("optimizer state ") && !recorded.contains(','), "{recorded}");
+    // The same without it.
+    let plain = place.work.path().join("plain.pickle");
+    fs::write(&plain, &bytes)?;
+    let inferred = live_at_the_end(&[&plain], 2)?;
+    ensure!(inferred != recorded && !inferred.is_empty(), "{inferred}");
+    clean(&mut chromium, &site.url)
+}
+
+/// After the first visit the page opens without a network.
+#[test]
+fn the_page_opens_without_a_network() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let (site, mut chromium) = start("")?;
+    let kept = "navigator.serviceWorker.ready.then(({ active }) => active.state)";
+    let state = chromium.value(kept)?;
+    ensure!(state == "activated" || state == "activating", "{state}");
+    site.stop();
+    chromium.open(&format!("{}?again", site.url))?;
+    chromium.wait("the start screen", |shown| shown["devices"] == 0)?;
+    chromium.drop_files(&[&place.run.join("rank0_memory_snapshot.pickle")])?;
+    chromium.wait("a file", |shown| is_open(shown, 1))?;
+    Ok(())
 }
 
 /// Folders of a profiler whose files belong together.

@@ -1,8 +1,9 @@
 //! A report, from a disk.
 
+use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -45,6 +46,24 @@ fn a_report_opens_from_a_disk() -> anyhow::Result<()> {
     ensure!(text.contains("rank10_memory_snapshot.pickle") && text.contains("peak"), "no summary: {text}");
     let pictures = "[...document.images].filter((image) => image.offsetHeight > 200 && image.naturalWidth > 1000).length";
     ensure!(chromium.value(pictures)? == 4, "not every rank has its picture");
+
+    // As a notebook shows it: a frame that has the page as a text.
+    let mut chromium = Chromium::start()?;
+    chromium.open("about:blank")?;
+    let html = serde_json::to_string(&fs::read_to_string(&file)?)?;
+    let shown =
+        "JSON.parse(document.querySelector('iframe').contentWindow.vramscope?.shown() || 'null')?.devices";
+    chromium.value(&format!(
+        "const frame = document.createElement('iframe'); frame.srcdoc = {html}; document.body.append(frame), 0"
+    ))?;
+    let until = Instant::now() + Duration::from_secs(60);
+    while chromium.value(&format!(
+        "document.querySelector('iframe').contentDocument.body?.classList.contains('started') ? {shown} : 0"
+    ))? != 4
+    {
+        ensure!(Instant::now() < until, "no report in a frame: {:?}", chromium.complaints()?);
+        thread::sleep(Duration::from_millis(100));
+    }
 
     let mut chromium = Chromium::start()?;
     for (input, devices) in OTHER_INPUTS {
