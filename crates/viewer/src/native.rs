@@ -305,7 +305,7 @@ fn read_many(
     let mut fleet = fleet.into_inner().unwrap_or_else(PoisonError::into_inner);
     fleet.compare(true);
     tell(news, ctx, News::Fleet(fleet.view(0, MAP).into()));
-    // What the first one says was told already; a folder holds files of other kinds too.
+    // What the first one says was said already; a folder holds files of other kinds too.
     let failed = inputs.iter().zip(results).skip(1).filter_map(|(input, result)| {
         let error = result.err().filter(|error| input.named || !error.is_another_kind())?;
         let is_cancelled = matches!(error, OpenError::Cancelled { .. });
@@ -313,6 +313,28 @@ fn read_many(
     });
     for (name, message) in failed.take(MOST_FAILED) {
         tell(news, ctx, News::Failed { name, message });
+    }
+}
+
+/// A path that means the same wherever the program is started.
+fn full(path: &str) -> String {
+    Path::new(path).canonicalize().map_or_else(|_| path.to_owned(), |path| path.display().to_string())
+}
+
+impl ThreadHost {
+    fn keep_recent(&self) {
+        if let Ok(text) = serde_json::to_string(&self.recent) {
+            self.keep("recent.json", &text);
+        }
+    }
+
+    /// Takes a file out of the recent ones.
+    fn forget(&mut self, name: &str) {
+        let name = full(name);
+        if self.recent.contains(&name) {
+            self.recent.retain(|known| *known != name);
+            self.keep_recent();
+        }
     }
 }
 
@@ -326,19 +348,24 @@ impl Host for ThreadHost {
     }
 
     fn news(&mut self) -> Vec<News> {
-        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
+        let news = std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        for news in &news {
+            // What could not be opened is not worth opening again.
+            if let News::Failed { name, .. } = news {
+                self.forget(name);
+            }
+        }
+        news
     }
 
     fn open(&mut self, paths: Vec<String>) {
         for path in &paths {
-            let full = Path::new(path).canonicalize().map_or(path.clone(), |path| path.display().to_string());
+            let full = full(path);
             self.recent.retain(|known| *known != full);
             self.recent.insert(0, full);
         }
         self.recent.truncate(MOST_RECENT);
-        if let Ok(text) = serde_json::to_string(&self.recent) {
-            self.keep("recent.json", &text);
-        }
+        self.keep_recent();
         let paths: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
         let (inputs, errors) = find(&paths);
         for error in errors {

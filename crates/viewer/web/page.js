@@ -146,7 +146,12 @@ function add(file) {
 
 // Files with their paths below what was dropped; those of a profile belong together, and a snapshot and its sidecar.
 function open(list) {
-  for (const [name, rows, profile] of JSON.parse(wasm_bindgen.inputs(list.map((file) => file.name)))) {
+  const found = JSON.parse(wasm_bindgen.inputs(list.map((file) => file.name)));
+  if (found.length === 0) {
+    say(list.length === 0 ? "That was no file: drop snapshots, or a folder of them" : "There is no memory snapshot in it");
+    setTimeout(() => (element("message").hidden = true), 6000);
+  }
+  for (const [name, rows, profile] of found) {
     const parts = rows.map((row) => ({ name: list[row].name.split("/").at(-1), blob: list[row].blob }));
     const bytes = parts.reduce((sum, { blob }) => sum + blob.size, 0);
     const named = profile ? !name.includes("/") : list[rows[0]].named ?? true;
@@ -386,6 +391,11 @@ async function main() {
       if (kind === "drop") dropped(event).catch((error) => say(String(error)));
     }, true);
   }
+  // Keys that mean something here, and something else to the browser.
+  addEventListener("keydown", (event) => {
+    const plain = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+    if (plain && "kldjeb\\".includes(event.key)) event.preventDefault();
+  }, true);
   for (const id of ["files", "folder"]) element(id).addEventListener("change", picked);
   addEventListener("hashchange", () => wasm_bindgen.follow(vramscope.link()));
   canvas.addEventListener("webglcontextlost", (event) => {

@@ -8,7 +8,10 @@ use std::path::PathBuf;
 
 use egui::Key;
 use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable;
 use image::RgbaImage;
+use vramscope_analysis::Moment;
+use vramscope_engine::color::Scheme;
 
 use super::{click, key, open, point, root, settle, window};
 use crate::App;
@@ -31,7 +34,7 @@ fn tab(harness: &mut Harness<'static, App>, tab: Tab) {
 }
 
 /// Views of one recording, one after the other.
-const VIEWS: [(&str, Act); 17] = [
+const VIEWS: [(&str, Act); 18] = [
     ("timeline", |_| {}),
     ("segments", |harness| tab(harness, Tab::Segments)),
     ("state", |harness| {
@@ -74,6 +77,21 @@ const VIEWS: [(&str, Act); 17] = [
     }),
     ("help", |harness| {
         harness.state_mut().parts.help = true;
+        settle(harness);
+    }),
+    // Colors for all eyes, a note, and the members of a group.
+    ("safe", |harness| {
+        let ctx = harness.ctx.clone();
+        let app = harness.state_mut();
+        app.parts.help = false;
+        app.set_scheme(&ctx, Scheme::Safe);
+        app.set_cursor(Moment(7_000));
+        app.put_note("the third step begins");
+        app.selection.alloc = None;
+        app.settings.details = false;
+        tab(harness, Tab::Lifetimes);
+        harness.get_all_by_label_contains("× events").next().unwrap().click();
+        harness.remove_cursor();
         settle(harness);
     }),
 ];

@@ -12,6 +12,19 @@ const NOTCH: f64 = 0.88;
 
 /// Wheel, drags, clicks.
 pub(crate) fn timeline(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::Response) {
+    if let Some(touch) =
+        ui.input(egui::InputState::multi_touch).filter(|touch| plot.contains(touch.center_pos))
+    {
+        // Two fingers: what lies between them stays there.
+        let pinched = app.camera.view.zoomed(
+            plot,
+            touch.center_pos,
+            (1.0 / f64::from(touch.zoom_delta.max(0.01)), 1.0),
+        );
+        app.set_view(pinched.moved(f64::from(-touch.translation_delta.x / plot.width()), 0.0));
+        app.parts.timeline.drag = Drag::None;
+        return;
+    }
     let (modifiers, measuring) = ui.input(|input| (input.modifiers, input.key_down(Key::R)));
     if response.drag_started_by(PointerButton::Primary)
         && let Some(at) = ui.input(|input| input.pointer.press_origin())

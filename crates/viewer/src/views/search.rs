@@ -41,6 +41,11 @@ pub(crate) fn found(app: &App) -> Option<Arc<SearchResults>> {
 
 /// The box in the top bar.
 pub(crate) fn field(app: &mut App, ui: &mut Ui) {
+    if !app.parts.search.text.is_empty()
+        && ui.add(egui::Button::new("×").frame(false)).on_hover_text("Clear the search (Esc)").clicked()
+    {
+        app.parts.search.text.clear();
+    }
     let id = egui::Id::unique("search");
     let edit = egui::TextEdit::singleline(&mut app.parts.search.text)
         .id(id)
