@@ -250,7 +250,7 @@ fn event(action: &str, addr: u64, size: u64, time: u64) -> String {
 fn what_stays_is_level_where_every_column_has_many_moments() {
     let mut events = vec![event("alloc", 4096, 500 << 20, 0)];
     for n in 1..20_000_u64 {
-        let size = (1 + n * n % 127) << 20;
+        let size = (1 + n / 50 * 37 % 127) << 20;
         for action in ["alloc", "free_requested", "free_completed"] {
             events.push(event(action, 1 << 40, size, n));
         }
