@@ -181,9 +181,11 @@ proptest! {
             if height == 0 { continue }
             let row = row % height;
             let (lane, from) = &placed[row / 7];
-            let addr = lane.addr as f64 + ((row - from.start) as f64 + 0.5) * lane.size as f64 / 7.0;
+            // From the lane's first address on: an address is too large for half a byte of a centre.
+            let centre = Rows::new((0.0, lane.size as f64), 7).centre(row - from.start);
             let state = replay.state(shown);
-            let holds = |low: u64, size: u64| low as f64 <= addr && addr < (low + size) as f64;
+            let below = |addr: u64| addr.saturating_sub(lane.addr) as f64 <= centre;
+            let holds = |low: u64, size: u64| below(low) && !below(low + size);
             let block = state.live.iter().find(|&&index| {
                 let a = replay.allocation(index);
                 holds(a.addr, a.size)
