@@ -85,7 +85,9 @@ fn verify(packages: &Path) -> anyhow::Result<()> {
     update(fresh.path(), &folder)?;
     let program = folder.join(format!("vramscope-{version}"));
     ensure!(program.join("page/vramscope.wasm.gz").exists(), "the packaged program has no page");
-    let build = ["build", "--quiet", "--no-default-features", "--features", "vramscope-viewer/window"];
+    // Libraries only: a program would take the place of the one in target/debug.
+    let build =
+        ["build", "--lib", "--quiet", "--no-default-features", "--features", "vramscope-viewer/window"];
     let mut build = cargo(&build);
     build.args(["--package", "vramscope", "--package", "vramscope-viewer"]);
     build.args(["--config", "profile.dev.opt-level=0"]).arg("--target-dir").arg(root().join("target"));
