@@ -12,7 +12,8 @@ const PROGRESS = 250;
 const TURN = 30;
 let worker = null;
 let memory = null;
-let cancelled = false;
+// What is to be read, or is being read; each can be called off, also before its turn.
+let jobs = [];
 let turn = Promise.resolve();
 
 // A trap leaves the module of no more use: every later call says so.
@@ -57,7 +58,7 @@ async function each_piece(blob, use) {
   }
 }
 
-async function read({ id, name, parts, bytes, named, profile }) {
+async function read({ id, name, parts, bytes, named, profile }, job) {
   if (!named && !profile) {
     const head = await parts[0].blob.slice(0, wasm_bindgen.Worker.probe_bytes()).arrayBuffer();
     if (!wasm_bindgen.Worker.looks_like_snapshot(new Uint8Array(head))) throw null;
@@ -83,7 +84,7 @@ async function read({ id, name, parts, bytes, named, profile }) {
         postMessage({ id, done: Math.min(done, bytes) });
         told = now;
       }
-      return !cancelled;
+      return !job.cancelled;
     };
     try {
       await each_piece(parts[place].blob, feed);
@@ -92,7 +93,7 @@ async function read({ id, name, parts, bytes, named, profile }) {
       if (!profile || !(error instanceof DOMException)) throw error;
       worker.lose(error.message);
     }
-    if (cancelled) return worker.stop();
+    if (job.cancelled) return worker.stop();
   }
   performance.measure("read", { start });
   performance.measure("parse", { start, duration: parsing });
@@ -108,14 +109,14 @@ function* decoded(text) {
 }
 
 // What a report carries: Arrow IPC, packed with gzip, as base64.
-async function unpack({ id, name, rank, role, text, bytes }) {
+async function unpack({ id, name, rank, role, text, bytes }, job) {
   worker.begin_arrow(name, rank, role, bytes);
   const pieces = [...decoded(text)];
   source = new Blob(pieces).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
   for (;;) {
     const { done, value } = await source.read();
     if (done) break;
-    if (cancelled) return worker.stop();
+    if (job.cancelled) return worker.stop();
     worker.feed(value);
   }
   postMessage({ id, done: bytes });
@@ -144,12 +145,17 @@ onmessage = ({ data }) => {
   } else if (data.warm) {
     warm();
   } else if (data.cancel) {
-    cancelled = true;
+    for (const job of jobs) job.cancelled = true;
   } else {
-    cancelled = false;
+    const job = { cancelled: false };
+    jobs.push(job);
+    const start = data.text === undefined ? read : unpack;
     turn = turn
-      .then(() => (data.text === undefined ? read(data) : unpack(data)))
+      .then(() => (job.cancelled ? undefined : start(data, job)))
       .catch((error) => postMessage({ id: data.id, error: error === null ? null : message(error) }))
-      .then(() => postMessage({ id: data.id, over: true }));
+      .then(() => {
+        jobs = jobs.filter((other) => other !== job);
+        postMessage({ id: data.id, over: true });
+      });
   }
 };
