@@ -129,7 +129,7 @@ fn program(args: &[&str], env: &[(String, String)]) -> anyhow::Result<PathBuf> {
     let build = ["build", "--locked", "--profile", "dist", "--package", "vramscope", "--no-default-features"];
     let mut command = cargo(&build);
     command.args(["--features", "mcp,sql"]).args(args).envs(env.iter().map(|(name, value)| (name, value)));
-    process::run(command.args(["--config", "profile.dist.strip=true"]))?;
+    process::run(&mut command)?;
     let folder =
         args.get(1).map_or_else(|| root().join("target"), |target| root().join("target").join(target));
     let built = folder.join("dist").join(format!("vramscope{}", std::env::consts::EXE_SUFFIX));
