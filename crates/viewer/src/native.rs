@@ -12,6 +12,7 @@ use vramscope_files::{
     Cache, Existing, Input, Links, OpenError, Progress, WriteError, find, open, open_bytes, open_each,
     read_regular, remove_unfinished_on_signals, write, write_new,
 };
+use vramscope_format::plural;
 
 use crate::requests::{Host, Slot};
 use crate::threads::{Threads, ready};
@@ -305,14 +306,19 @@ fn read_many(
     let mut fleet = fleet.into_inner().unwrap_or_else(PoisonError::into_inner);
     fleet.compare(true);
     tell(news, ctx, News::Fleet(fleet.view(0, MAP).into()));
-    // What the first one says was said already; a folder holds files of other kinds too.
-    let failed = inputs.iter().zip(results).skip(1).filter_map(|(input, result)| {
+    // The first one has been opened above; a folder holds files of other kinds too.
+    let mut failed = inputs.iter().zip(results).skip(1).filter_map(|(input, result)| {
         let error = result.err().filter(|error| input.named || !error.is_another_kind())?;
         let is_cancelled = matches!(error, OpenError::Cancelled { .. });
         (!is_cancelled).then(|| (input.path.display().to_string(), error.to_string()))
     });
-    for (name, message) in failed.take(MOST_FAILED) {
+    for (name, message) in failed.by_ref().take(MOST_FAILED) {
         tell(news, ctx, News::Failed { name, message });
+    }
+    let more = failed.count();
+    if more > 0 {
+        let message = "cannot be read either".to_owned();
+        tell(news, ctx, News::Failed { name: plural(more, "more file"), message });
     }
 }
 
