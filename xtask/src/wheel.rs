@@ -84,24 +84,12 @@ pub(crate) fn quick() -> anyhow::Result<()> {
     let scripts = tree.join(concat!("vramscope-", env!("CARGO_PKG_VERSION"), ".data/scripts"));
     fs::create_dir_all(&scripts)?;
     fs::copy(program, scripts.join(PROGRAM))?;
-    copy_sources(&root().join("python/vramscope"), &tree.join("vramscope"))?;
+    let copy =
+        "import shutil, sys; shutil.copytree(*sys.argv[1:], ignore=shutil.ignore_patterns('__pycache__'))";
+    let sources = root().join("python/vramscope");
+    process::run(tool("python").args(["-c", copy]).arg(sources).arg(tree.join("vramscope")))?;
     process::run(tool("wheel").arg("pack").arg(&tree).arg("--dest-dir").arg(&wheels))?;
     check(&only(&wheels)?)
-}
-
-/// Copies a folder without what Python has compiled.
-fn copy_sources(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (path, name) = (entry.path(), entry.file_name());
-        if path.is_dir() && name != "__pycache__" {
-            copy_sources(&path, &to.join(name))?;
-        } else if path.is_file() {
-            fs::copy(path, to.join(name))?;
-        }
-    }
-    Ok(())
 }
 
 /// Installs a wheel where there is nothing else, and does with it what a user does first.
