@@ -67,7 +67,7 @@ struct Report {
     events: usize,
     allocations: usize,
     out_of_memory_errors: usize,
-    /// What the file has, and what follows where it has not.
+    /// What the file has, and what follows where it lacks it.
     has: Vec<Capability>,
     /// Commands that will help, in this order.
     verbs: Vec<Verb>,

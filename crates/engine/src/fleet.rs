@@ -242,7 +242,7 @@ impl Fleet {
         self.odd.iter().copied().chain(others)
     }
 
-    /// The run of a file in at most so many rows and columns: over its steps if it has several, else over time. The
+    /// The run of a file with at most these rows and columns: over its steps if it has several, else over time. The
     /// input of each cell is the number of its file.
     pub fn heat(&self, of: usize, size: (usize, usize)) -> Option<HeatMap> {
         let Name { group, step, oom, .. } = self.name(of)?;

@@ -43,7 +43,7 @@ const SAFE: [Rgb; 9] = [
     [0x4a, 0x4e, 0x55],
 ];
 
-/// Of these, so many are colors; the others are grays.
+/// The first of these are colors; the others are grays.
 const COLORS: usize = 7;
 
 impl Scheme {

@@ -86,7 +86,7 @@ impl Pane {
         }
     }
 
-    /// Shows what another pane showed, as far as this one has it. Says what it has not.
+    /// Shows what another pane showed, where this one has it. Returns a message about what it lacks.
     fn take_view(&mut self, old: &mut Self) -> Option<String> {
         (self.view, self.area, self.shape) = (old.view, old.area, old.shape);
         self.came_from = std::mem::take(&mut old.came_from);

@@ -89,7 +89,7 @@ impl HeatMap {
         Self::by_step(inputs, size).or_else(|| Self::over_time(inputs, size))
     }
 
-    /// Ranks and steps, in at most so many rows and columns; `None` if there are not several steps.
+    /// Ranks and steps, with at most these rows and columns; `None` if there are not several steps.
     pub fn by_step(inputs: &[HeatInput<'_>], (rows, columns): (usize, usize)) -> Option<Self> {
         let is_placed = |input: &&HeatInput<'_>| input.rank.is_some();
         let steps = inputs.iter().filter(is_placed).filter_map(|input| input.step);
@@ -109,7 +109,7 @@ impl HeatMap {
         Self::of(&title, &ranks.into_iter().map(narrow).collect::<Vec<_>>(), rows)
     }
 
-    /// Ranks and the time of their recordings, in at most so many rows and columns.
+    /// Ranks and the time of their recordings, with at most these rows and columns.
     pub fn over_time(inputs: &[HeatInput<'_>], (rows, columns): (usize, usize)) -> Option<Self> {
         let columns = columns.clamp(1, PARTS as usize);
         let cells = |(number, input): (usize, &HeatInput<'_>)| {
