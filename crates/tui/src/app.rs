@@ -316,7 +316,13 @@ impl App {
     /// The keys of what is shown, as far as they fit what was typed.
     pub(crate) fn help_rows(&self, typed: &str) -> Vec<(String, String)> {
         let verdict = self.pane().map(|pane| pane.subject().replay().verdict());
-        help::rows(self.view(), self.is_compare(), verdict, typed)
+        help::wrapped(help::rows(self.view(), self.is_compare(), verdict, typed), self.help_area())
+    }
+
+    /// The screen without its last line.
+    fn help_area(&self) -> Rect {
+        let (width, height) = self.screen.size;
+        Rect::new(0, 0, width, height.saturating_sub(1))
     }
 
     fn update_help(&mut self, mut help: Help, key: KeyEvent) {
@@ -340,8 +346,7 @@ impl App {
             _ => {}
         }
         let rows = self.help_rows(&help.typed).len();
-        let (width, height) = self.screen.size;
-        let room = help::room(Rect::new(0, 0, width, height.saturating_sub(1)));
+        let room = help::room(self.help_area());
         help.top = help.top.min(rows.saturating_sub(room));
         self.mode = Mode::Help(help);
     }

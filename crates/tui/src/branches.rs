@@ -4,7 +4,7 @@
 //! another moment.
 
 use hashbrown::HashMap;
-use vramscope_analysis::Place;
+use vramscope_analysis::{Place, Sum};
 
 use crate::list::List;
 use crate::outline::{Item, NodeId, Outline};
@@ -18,6 +18,8 @@ pub(crate) struct Row {
     pub(crate) node: NodeId,
     pub(crate) depth: u32,
     pub(crate) is_own: bool,
+    /// The last node that is shown in this row or before it; grows from row to row.
+    until: NodeId,
 }
 
 /// What a search found.
@@ -86,26 +88,33 @@ impl Branches {
         let end = |node: NodeId| outline.get(node).map_or(0, |item| item.end);
         // The root of the tree is not a call: below it there may be one chain, which is a row.
         let top = if self.root == 0 { 0 } else { chain(self.root) };
-        // Nodes that are open: whose children are being listed, and where these end.
-        let mut open = vec![(top, end(top))];
+        let own =
+            |node: NodeId| outline.get(node).is_some_and(|item| item.own.count + item.own_before.count > 0);
+        // Nodes that are open: whose children are being listed, where these end, and whether what it has of its own
+        // is still to come.
+        let mut open = vec![(top, end(top), own(top))];
         let mut next = top + 1;
-        loop {
-            while let Some(&(node, end)) = open.last()
-                && next >= end
-            {
+        while let Some((node, end_of_node, has_own)) = open.last_mut() {
+            let is_over = next >= *end_of_node;
+            // What a node has of its own stands among its children by its weight.
+            let is_heavier = || {
+                let of_own = outline.get(*node).map(|item| weight(item.own, item.own_before));
+                of_own > outline.get(next).map(|item| weight(item.now, item.before))
+            };
+            if *has_own && (is_over || is_heavier()) {
+                *has_own = false;
+                let row = Row { node: *node, depth: 0, is_own: true, until: next - 1 };
+                self.rows.push(Row { depth: open.len() as u32 - 1, ..row });
+                continue;
+            }
+            if is_over {
                 open.pop();
-                let own = outline.get(node).is_some_and(|item| item.own.count + item.own_before.count > 0);
-                if own && (outline.has_children(node) || open.is_empty()) {
-                    self.rows.push(Row { node, depth: open.len() as u32, is_own: true });
-                }
+                continue;
             }
-            if open.is_empty() {
-                break;
-            }
-            self.rows.push(Row { node: next, depth: open.len() as u32 - 1, is_own: false });
+            self.rows.push(Row { node: next, depth: open.len() as u32 - 1, is_own: false, until: next });
             let last = chain(next);
             if self.is_open.get(next as usize).copied().unwrap_or(false) && outline.has_children(last) {
-                open.push((last, end(next)));
+                open.push((last, end(next), own(last)));
                 next = last + 1;
             } else {
                 next = end(next).max(next + 1);
@@ -258,12 +267,7 @@ impl Branches {
 
     /// The row that shows a node, alone or in a chain.
     fn row_of(&self, node: NodeId) -> Option<usize> {
-        // Rows are in the order of their nodes, except those of what is a node's own.
-        let order = |row: &Row| match self.outline.get(row.node) {
-            Some(item) if row.is_own => item.end.saturating_sub(1),
-            _ => row.node,
-        };
-        let mut at = self.rows.partition_point(|row| order(row) <= node);
+        let mut at = self.rows.partition_point(|row| row.until <= node);
         while at > 0 {
             at -= 1;
             let row = self.rows[at];
@@ -349,6 +353,11 @@ impl Branches {
         };
         nodes.get(at).copied()
     }
+}
+
+/// What siblings are sorted by, the most first: the change, then the bytes after it.
+fn weight(now: Sum, before: Sum) -> (u64, u64) {
+    (now.bytes.abs_diff(before.bytes), now.bytes)
 }
 
 /// Where to look for a match.

@@ -169,9 +169,12 @@ fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
     if let Some(words) = loading {
         x = put(buffer, area, x, area.y, &format!("  {words}"), theme.style(Role::Warm));
     }
-    let room = usize::from(area.right().saturating_sub(x)).saturating_sub(4);
-    let shown = if width(&sentence) <= room { sentence.clone() } else { fit(word, room) };
-    put_right(buffer, area, x, area.y, &format!("{mark} {shown}"), theme.style(role));
+    // The mark alone is better than a piece of the word.
+    let room = usize::from(area.right().saturating_sub(x)).saturating_sub(1);
+    let fits = [format!("{mark} {sentence}"), format!("{mark} {word}"), mark.to_owned()];
+    if let Some(shown) = fits.iter().find(|words| width(words) <= room) {
+        put_right(buffer, area, x, area.y, shown, theme.style(role));
+    }
 }
 
 fn loading_words(app: &App) -> Option<String> {
@@ -185,6 +188,17 @@ fn loading_words(app: &App) -> Option<String> {
     })
 }
 
+/// Narrower screens have the names of views only where they are.
+const LEAST_WIDTH_FOR_NAMES: u16 = 78;
+
+/// The view that is marked in the line of views.
+fn shown_tab(app: &App) -> View {
+    match app.view() {
+        View::Allocations => View::Tree,
+        view => view,
+    }
+}
+
 /// The views with their keys, and where each is.
 pub(crate) fn tabs(app: &App, columns: u16) -> Vec<(View, u16, String)> {
     let found = app.pane().map_or(0, |pane| pane.subject().index().insights.len());
@@ -192,9 +206,12 @@ pub(crate) fn tabs(app: &App, columns: u16) -> Vec<(View, u16, String)> {
     let gap = if columns >= 104 { 2 } else { 1 };
     // On a narrow screen a key stands right before its view, as function keys do elsewhere.
     let space = if columns >= 90 { " " } else { "" };
+    let shown = shown_tab(app);
     let tab = |(number, view): (usize, View)| {
         let (key, name) = ((number + 1) % 10, view.name());
         let text = match view {
+            // Where there is no room for all names, the keys are there, and the name of what is shown.
+            _ if columns < LEAST_WIDTH_FOR_NAMES && view != shown => key.to_string(),
             View::Insights if found > 0 && columns >= 94 => format!("{key} {name} {found}"),
             _ => format!("{key}{space}{name}"),
         };
@@ -207,10 +224,7 @@ pub(crate) fn tabs(app: &App, columns: u16) -> Vec<(View, u16, String)> {
 
 fn draw_tabs(buffer: &mut Buffer, area: Rect, app: &App) {
     let theme = &app.screen.theme;
-    let shown = match app.view() {
-        View::Allocations => View::Tree,
-        view => view,
-    };
+    let shown = shown_tab(app);
     for (view, x, text) in tabs(app, area.width) {
         let style = match view == shown {
             true => theme.style(Role::Title).add_modifier(Modifier::UNDERLINED),

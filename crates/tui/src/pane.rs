@@ -51,6 +51,8 @@ pub(crate) struct Pane {
     pub(crate) events: Events,
     pub(crate) pools: Pools,
     pub(crate) insights: List,
+    /// The first line that is shown of the selected finding.
+    pub(crate) insight_top: usize,
     pub(crate) whatif: WhatIf,
     /// The file is another than the one that was read.
     pub(crate) has_changed: bool,
@@ -81,6 +83,7 @@ impl Pane {
             events: Events::default(),
             pools: Pools::default(),
             insights: List::default(),
+            insight_top: 0,
             whatif: WhatIf::default(),
             has_changed: false,
         }
@@ -458,6 +461,15 @@ impl Pane {
                     }
                     return Reply::Nothing;
                 }
+                // A page is one of the text: the list is short.
+                self.insight_top = match action {
+                    Action::PageDown | Action::PageUp => {
+                        let top = insights::turned(self, action == Action::PageDown);
+                        self.insight_top = top;
+                        return Reply::Nothing;
+                    }
+                    _ => 0,
+                };
                 return act_in_list(&mut self.insights, found.len(), action, height);
             }
             View::Timeline | View::Ranks | View::Diff => {}

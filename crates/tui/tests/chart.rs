@@ -76,3 +76,45 @@ fn a_part_of_the_run_is_shown_in_the_whole() {
     oom.press(&["z"]);
     assert_eq!(rows(&mut oom), before);
 }
+
+/// The screen in some colors, as cells.
+fn cells(session: &mut Session, (width, height): (u16, u16)) -> ratatui::buffer::Buffer {
+    session.app.settle();
+    let mut screen = Terminal::new(TestBackend::new(width, height)).unwrap();
+    screen.draw(|frame| draw(frame, &session.app)).unwrap();
+    screen.backend().buffer().clone()
+}
+
+#[test]
+fn the_cursor_shows_in_a_full_bar_without_colors() {
+    let mut oom = Session::open(&["oom.pickle.xz"], false, (80, 24), PLAIN);
+    let screen = cells(&mut oom, (80, 24));
+    // The last column is at its highest where memory runs out: the bar goes from the top of the chart to its bottom.
+    let column: Vec<_> = (4..11).map(|y| &screen[(79, y)]).collect();
+    let is_marked = |cell: &&ratatui::buffer::Cell| cell.symbol() == "┊";
+    assert!(column.iter().filter(|cell| is_marked(cell)).count() >= 6, "{column:?}");
+    let beside: Vec<_> = (4..11).map(|y| &screen[(78, y)]).collect();
+    assert!(!beside.iter().any(is_marked));
+}
+
+#[test]
+fn the_selected_box_of_a_flame_graph_looks_like_no_other() {
+    for colors in [Colors::None, Colors::Sixteen, Colors::Indexed, Colors::True] {
+        let mut oom = Session::open(&["oom.pickle.xz"], false, (80, 24), Theme { colors, ..PLAIN });
+        oom.press(&["3", "Down", "Down", "Down"]);
+        let screen = cells(&mut oom, (80, 24));
+        let look = |y: u16| {
+            let cell = &screen[(1, y)];
+            // Reversed, the color in front is the one behind.
+            match cell.modifier.contains(ratatui::style::Modifier::REVERSED) {
+                true => (cell.fg, true),
+                false => (cell.bg, false),
+            }
+        };
+        let selected =
+            (3..20).find(|&y| screen[(1, y)].modifier.contains(ratatui::style::Modifier::BOLD)).unwrap();
+        for other in (3..16).filter(|&y| y != selected && screen[(1, y)].symbol() != " ") {
+            assert_ne!(look(selected), look(other), "{colors:?}, lines {selected} and {other}");
+        }
+    }
+}

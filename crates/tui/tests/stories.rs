@@ -257,7 +257,7 @@ fn a_search_for_events_counts_while_it_is_typed() {
     let mut oom = open("oom.pickle.xz", SMALL);
     // The run ends with its only failed allocation.
     oom.press(&["7", "/", "^oom$"]).shows("1 found").press(&["Esc"]).hides("found");
-    oom.press(&["/", "^oom$", "Enter"]).shows("1 found").shows("11822");
+    oom.press(&["/", "^oom$", "Enter"]).shows("1 found").shows("11 822");
 }
 
 #[test]
@@ -350,4 +350,77 @@ fn ignored_frames_give_way_to_their_callers() {
     // At event 3: the spike's 9000 and deep's 500 count for main, big's 1000 for itself.
     made.shows("9.28 KiB  90.5%        2  train.py:1 main").shows("1000 B   9.5%        1  train.py:10 big");
     made.press(&["2"]).hides("spike").hides("deep").shows("train.py:10 big");
+}
+
+/// The line of a screen that has a text.
+#[track_caller]
+fn line_with(session: &mut Session, text: &str) -> usize {
+    let screen = session.screen();
+    let found = screen.iter().position(|line| line.contains(text));
+    found.unwrap_or_else(|| panic!("{text:?} is not on the screen:\n{}", screen.join("\n")))
+}
+
+#[test]
+fn a_folded_chain_names_the_line_of_the_program() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    // Wrappers of transformers lie between it and the model; the innermost call is named, too.
+    oom.press(&["2"]).shows("capture.py:79").shows(":286");
+}
+
+#[test]
+fn what_a_call_has_of_its_own_stands_where_its_bytes_belong() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    oom.press(&["2"]);
+    let (own, callee) = (line_with(&mut oom, "(here)"), line_with(&mut oom, "activations.py:103"));
+    assert!(own < callee, "1.26 GiB come before 430 MiB");
+    let screen = oom.screen();
+    assert!(screen[own].contains("1.26 GiB") && screen[callee].contains("430 MiB"));
+    // Both have the same parent.
+    for row in [own, callee] {
+        let mut oom = open("oom.pickle.xz", SMALL);
+        oom.press(&["2"]).press(&vec!["Down"; row - 4]).press(&["Left", "y"]);
+        let copied = oom.effects.iter().find_map(|effect| match effect {
+            Effect::Copy(text) => Some(text.clone()),
+            _ => None,
+        });
+        assert!(copied.unwrap().contains("modeling_llama.py:175 forward"));
+    }
+}
+
+#[test]
+fn all_of_a_finding_can_be_read_on_the_smallest_screen() {
+    let mut oom = open("oom.pickle.xz", (40, 10));
+    oom.press(&["5"]).shows("PgDn:").hides("Go back to the batch");
+    let mut seen = String::new();
+    for _ in 0..20 {
+        seen += &oom.text();
+        oom.press(&["PgDn"]);
+    }
+    assert!(seen.contains("Go back to the batch"), "the advice");
+    assert!(seen.contains("Enter shows"), "the last line");
+    // Another finding begins at its beginning.
+    oom.press(&["Down"]).shows("memory nearly ran out");
+}
+
+#[test]
+fn nothing_is_cut_without_a_mark() {
+    for size in [(40, 10), (60, 16), SMALL] {
+        for view in ["1", "2", "3", "4", "5", "6", "7", "8", "9", "0", "?"] {
+            let mut oom = open("oom.pickle.xz", size);
+            // A word that fills the last column is whole in a wider screen, or ends in an ellipsis.
+            let narrow = oom.press(&[view]).screen();
+            let words: Vec<_> = narrow
+                .iter()
+                .filter(|line| vramscope_format::width(line) == usize::from(size.0))
+                .filter_map(|line| line.rsplit(' ').next().map(str::to_owned))
+                .filter(|word| word.ends_with(|c: char| c.is_ascii_alphanumeric()) && !word.contains('…'))
+                .collect();
+            let wide = oom.resize(240, 60).text();
+            for word in words {
+                let is_whole =
+                    wide.split([' ', '\n', '│']).any(|other| other.trim_end_matches([':', ',', ';']) == word);
+                assert!(is_whole, "{word:?} is cut in view {view} at {size:?}:\n{}", narrow.join("\n"));
+            }
+        }
+    }
 }

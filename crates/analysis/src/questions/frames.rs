@@ -29,6 +29,11 @@ pub fn is_internal(name: &str, file: &str) -> bool {
         || name == "torch::unwind::unwind()"
 }
 
+/// Whether a frame is of the program itself: of no installed package.
+pub fn is_of_program(name: &str, file: &str) -> bool {
+    !is_internal(name, file) && !file.replace('\\', "/").contains("-packages/")
+}
+
 /// The innermost frame of a stack that is the user's own; else the innermost that there is.
 pub fn user_frame(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
     let frames = snapshot.stacks.get(stack);

@@ -3,7 +3,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Style};
+use ratatui::style::{Color, Modifier, Style};
 use vramscope_analysis::Counter;
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
 use vramscope_format::size;
@@ -116,7 +116,10 @@ impl Chart<'_> {
                 continue;
             }
             cell.reset();
-            if low == 8 {
+            if is_cursor && high == 8 && !has_colors {
+                // A dotted line in the bar, as above it.
+                cell.set_symbol("┊").set_style(main.add_modifier(Modifier::REVERSED));
+            } else if low == 8 {
                 cell.set_symbol("█").set_style(main);
             } else if low == 0 && high == 8 && !has_colors {
                 cell.set_symbol("▒").set_style(main);

@@ -207,9 +207,10 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     {
         more.push(time(time_us));
     }
-    for part in more {
-        x = put(buffer, area, x, area.y, " · ", dim);
-        x = put(buffer, area, x, area.y, &part, dim);
+    for part in more.iter().map(|part| format!(" · {part}")) {
+        if width(&part) <= usize::from(area.right().saturating_sub(x)) {
+            x = put(buffer, area, x, area.y, &part, dim);
+        }
     }
     if let (Some(_), Some(entry)) = (pane.simulated(), pane.whatif.selected()) {
         let words = format!("━ simulated with {}", entry.under.name());
@@ -385,6 +386,8 @@ fn draw_axis(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
             Some(MarkKind::Held) => ("+", theme.style(Role::Fine)),
             Some(MarkKind::GivenBack) => ("-", theme.style(Role::Warm)),
             None if in_range => ("━", theme.style(Role::Warm)),
+            // Among dashes, a mark of released memory would not be seen.
+            None if theme.ascii => ("_", dim),
             None => ("─", dim),
         };
         let (symbol, style) =

@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::Moment;
 use vramscope_analysis::query::Pattern;
-use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size};
+use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size, width};
 use vramscope_snapshot::{Action as Did, EventIdx, StackId};
 
 use super::{matches_frame, put, row_of};
@@ -184,13 +184,17 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
     put(buffer, area, area.x, area.y, &words, text);
     // What there is less room for is written shorter, and the least important is left out.
     let (is_narrow, is_wide) = (area.width < 70, area.width >= 110);
+    let digits = width(&count(events.len())).max(6);
     let header = match (is_narrow, is_wide) {
-        (true, _) => format!("{:>9} {:14} {:>10}", "event", "action", "size"),
+        (true, _) => format!("{:>digits$} {:14} {:>10}", "event", "action", "size"),
         (false, false) => {
-            format!("{:>8} {:>9} {:14} {:>8} {:>9}  where", "event", "time", "action", "size", "requested")
+            format!(
+                "{:>digits$} {:>9} {:14} {:>8} {:>9}  where",
+                "event", "time", "action", "size", "requested"
+            )
         }
         (false, true) => format!(
-            "{:>9}  {:>12}  {:14}  {:>10}  {:>10}  where",
+            "{:>digits$}  {:>12}  {:14}  {:>10}  {:>10}  where",
             "event", "time", "action", "size", "requested"
         ),
     };
@@ -201,6 +205,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let number = view.event_at(at);
         let event = events.get(number);
         let moment = Moment(number as u32 + 1);
+        let name = count(number);
         let line = row_of(list, row);
         let role = match event.action {
             Did::Oom => Role::Danger,
@@ -218,10 +223,12 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let bytes_size = size(event.size);
         let after = bytes(subject.replay().counters(moment).requested);
         let numbers = match (is_narrow, is_wide) {
-            (true, _) => format!("{number:>9} {action:14} {bytes_size:>10} "),
-            (false, false) => format!("{number:>8} {time:>9} {action:14} {bytes_size:>8} {after:>9}  "),
+            (true, _) => format!("{name:>digits$} {action:14} {bytes_size:>10} "),
+            (false, false) => {
+                format!("{name:>digits$} {time:>9} {action:14} {bytes_size:>8} {after:>9}  ")
+            }
             (false, true) => {
-                format!("{number:>9}  {time:>12}  {action:14}  {bytes_size:>10}  {after:>10}  ")
+                format!("{name:>digits$}  {time:>12}  {action:14}  {bytes_size:>10}  {after:>10}  ")
             }
         };
         let x = put(buffer, line, line.x, line.y, &numbers, theme.style(role));

@@ -2,8 +2,9 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
 use vramscope_analysis::Sum;
-use vramscope_format::{elide_place, fit, plural, share, size, width};
+use vramscope_format::{elide_place, fit, fit_end, plural, share, size, width};
 
 use super::{Names, put, row_of};
 use crate::branches::Towards;
@@ -149,9 +150,9 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let is_chosen = cell.node == pane.calls.flame_at;
         let mut style = theme.of_name(&name);
         if is_chosen {
-            style = theme.style(Role::Cursor).add_modifier(ratatui::style::Modifier::REVERSED);
+            style = chosen(theme);
         } else if is_match {
-            style = style.add_modifier(ratatui::style::Modifier::BOLD | ratatui::style::Modifier::UNDERLINED);
+            style = style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
         } else if pane.calls.tree.found.is_some() && theme.colors != Colors::None {
             // While searching, the rest steps back: its own color, near to the ground.
             style = theme.tint_of_name(&name);
@@ -185,6 +186,17 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         plural(item.now.count, "allocation")
     );
     let x = put(buffer, foot, foot.x, foot.y, &words, theme.style(Role::Cursor));
-    put(buffer, foot, x, foot.y, &names.short(item.place), theme.style(Role::Text));
-    put(buffer, foot, foot.x, foot.y + 1, &names.long(item.place), theme.style(Role::Dim));
+    let place = elide_place(&names.short(item.place), usize::from(foot.right().saturating_sub(x)));
+    put(buffer, foot, x, foot.y, &place, theme.style(Role::Text));
+    let path = fit_end(&names.long(item.place), foot.width.into());
+    put(buffer, foot, foot.x, foot.y + 1, &path, theme.style(Role::Dim));
+}
+
+/// The selected box: in a color that no other has, or without any, the only one that is not reversed.
+fn chosen(theme: &Theme) -> Style {
+    match theme.colors {
+        Colors::None => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+        Colors::Sixteen => theme.style(Role::Selected).add_modifier(Modifier::BOLD),
+        Colors::Indexed | Colors::True => theme.style(Role::Cursor).add_modifier(Modifier::REVERSED),
+    }
 }

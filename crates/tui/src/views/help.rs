@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::{Status, Verdict};
-use vramscope_format::fit;
+use vramscope_format::{fit, wrap};
 
 use super::{put, put_right, row_of};
 use crate::keys::{Action, KEYS, View};
@@ -28,6 +28,8 @@ const SIGNS: [(&str, &str); 6] = [
 
 /// The least width of a column of keys.
 const COLUMN: u16 = 58;
+/// Columns for the keys themselves.
+const KEYS_WIDTH: u16 = 11;
 
 /// A row of the help: keys and what they do; a heading has no keys. The keys of the view come first, in groups, then
 /// those of other views.
@@ -89,6 +91,18 @@ fn verdicts(of_file: Option<&Verdict>) -> Vec<(String, String)> {
     rows
 }
 
+/// The rows with what is too long for a column in more than one of them.
+pub(crate) fn wrapped(rows: Vec<(String, String)>, screen: Rect) -> Vec<(String, String)> {
+    let room = usize::from(column_width(inner(screen))).saturating_sub(usize::from(KEYS_WIDTH) + 4);
+    let lines = |(keys, text): (String, String)| {
+        let lines = if keys.is_empty() { vec![text] } else { wrap(&text, room) };
+        // Only a heading has no keys at all.
+        let keys = (0..lines.len()).map(move |row| if row == 0 { keys.clone() } else { " ".into() });
+        keys.zip(lines).collect::<Vec<_>>()
+    };
+    rows.into_iter().flat_map(lines).collect()
+}
+
 /// Rows that the help has room for at once.
 pub(crate) fn room(screen: Rect) -> usize {
     let inner = inner(screen);
@@ -102,12 +116,17 @@ fn inner(screen: Rect) -> Rect {
         x: screen.x + frame * 2,
         y: screen.y + 1,
         width: screen.width.saturating_sub(frame * 4),
-        height: screen.height.saturating_sub(1 + frame),
+        // The last line says how much is below.
+        height: screen.height.saturating_sub(2),
     }
 }
 
 fn columns(inner: Rect) -> u16 {
     (inner.width / COLUMN).clamp(1, 4)
+}
+
+fn column_width(inner: Rect) -> u16 {
+    inner.width / columns(inner)
 }
 
 pub(crate) fn draw(buffer: &mut Buffer, screen: Rect, help: &Help, rows: &[(String, String)], theme: &Theme) {
@@ -127,8 +146,7 @@ pub(crate) fn draw(buffer: &mut Buffer, screen: Rect, help: &Help, rows: &[(Stri
         false => format!(" Keys with “{}”: Esc closes ", help.typed),
     };
     put(buffer, screen, inner.x, screen.y, &title, theme.style(Role::Title));
-    let columns = columns(inner);
-    let wide = inner.width / columns;
+    let wide = column_width(inner);
     let top = help.top.min(rows.len().saturating_sub(room(screen)));
     for (number, (keys, what)) in rows.iter().skip(top).take(room(screen)).enumerate() {
         let (column, row) = ((number as u16) / inner.height, (number as u16) % inner.height);
@@ -140,8 +158,16 @@ pub(crate) fn draw(buffer: &mut Buffer, screen: Rect, help: &Help, rows: &[(Stri
             put(buffer, line, x + 1, line.y, &rest, dim);
             continue;
         }
-        put(buffer, line, line.x, line.y, &format!("{:>11}", fit(keys, 11)), theme.style(Role::Accent));
-        put(buffer, line, line.x + 13, line.y, &fit(what, usize::from(line.width).saturating_sub(13)), text);
+        let keys_width = usize::from(KEYS_WIDTH);
+        put(
+            buffer,
+            line,
+            line.x,
+            line.y,
+            &format!("{:>keys_width$}", fit(keys, keys_width)),
+            theme.style(Role::Accent),
+        );
+        put(buffer, line, line.x + KEYS_WIDTH + 2, line.y, what, text);
     }
     let left = rows.len().saturating_sub(top + room(screen));
     if left > 0 {

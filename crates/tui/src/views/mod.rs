@@ -23,8 +23,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use vramscope_analysis::query::Pattern;
-use vramscope_analysis::{Line, Place};
-use vramscope_format::{frame_text, printable, share};
+use vramscope_analysis::{Line, Place, is_of_program};
+use vramscope_format::{fit, frame_text, printable, share, width};
 use vramscope_snapshot::{Frame, FrameId, Snapshot};
 
 use crate::document::Subject;
@@ -78,6 +78,20 @@ impl Names<'_> {
         }
     }
 
+    /// Whether a place is a line of the program itself, and not of a package.
+    pub(crate) fn is_of_program(self, place: Place) -> bool {
+        match (place, self) {
+            (Place::Frame(frame), Self::Snapshot(snapshot)) => {
+                let frame = snapshot.stacks.frame(frame);
+                is_of_program(snapshot.text(frame.name), snapshot.text(frame.file))
+            }
+            (Place::Frame(frame), Self::Lines(lines, _)) => {
+                lines.get(frame.index()).is_some_and(|line| is_of_program(&line.name, &line.file))
+            }
+            _ => false,
+        }
+    }
+
     /// A place with its whole path.
     pub(crate) fn long(self, place: Place) -> String {
         match (place, self) {
@@ -112,20 +126,24 @@ pub(crate) fn matches_frame(pattern: &Pattern, snapshot: &Snapshot, frame: Frame
     pattern.matches_frame(snapshot.text(frame.file), frame.line, snapshot.text(frame.name))
 }
 
-/// Writes a text at a place, cut to the width that there is. Returns the column after it.
+/// Writes a text at a place; where it is wider than what there is, it ends in an ellipsis. Returns the column after it.
 pub(crate) fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
     // An area may reach below a screen that is too small for it.
     let area = area.intersection(buffer.area);
     if y >= area.bottom() || x >= area.right() || y < area.y || x < area.x {
         return x;
     }
-    buffer.set_stringn(x, y, text, (area.right() - x).into(), style).0
+    let room = usize::from(area.right() - x);
+    if width(text.trim_end()) > room {
+        return buffer.set_stringn(x, y, fit(text, room), room, style).0;
+    }
+    buffer.set_stringn(x, y, text, room, style).0
 }
 
 /// Writes a text that ends at the right edge, if there is room right of a column.
 pub(crate) fn put_right(buffer: &mut Buffer, area: Rect, after: u16, y: u16, text: &str, style: Style) {
-    let width = u16::try_from(vramscope_format::width(text)).unwrap_or(u16::MAX);
-    if let Some(x) = area.right().checked_sub(width).filter(|&x| x > after) {
+    let columns = u16::try_from(width(text)).unwrap_or(u16::MAX);
+    if let Some(x) = area.right().checked_sub(columns).filter(|&x| x > after) {
         put(buffer, area, x, y, text, style);
     }
 }

@@ -60,6 +60,31 @@ fn gap(area: Rect) -> &'static str {
     if area.width < 84 { " " } else { "  " }
 }
 
+/// The columns of numbers, from left to right, with their widths.
+const COLUMNS: [(&str, usize); 5] = [("peak", 10), ("end", 10), ("reserved", 10), ("gap", 10), ("oom", 4)];
+/// The same by what says most: the first that fit are shown.
+const BY_WORTH: [usize; 5] = [0, 2, 4, 1, 3];
+
+/// The numbers that there is room for, each in its column, and two spaces before the verdict.
+fn row_of_numbers(cells: [&str; 5], area: Rect, names: usize) -> String {
+    let gap = gap(area);
+    // Before the numbers: the mark, the name, and a space.
+    let mut room = usize::from(area.width + 1).saturating_sub(names + 3);
+    let mut is_shown = [false; 5];
+    for column in BY_WORTH {
+        let wide = COLUMNS[column].1 + width(gap);
+        if wide > room {
+            break;
+        }
+        is_shown[column] = true;
+        room -= wide;
+    }
+    let shown = COLUMNS.iter().zip(cells).zip(is_shown).filter(|(_, is_shown)| *is_shown);
+    let shown: Vec<String> =
+        shown.map(|(((_, wide), cell), _)| format!("{cell:>wide$}", wide = *wide)).collect();
+    shown.join(gap) + "  "
+}
+
 /// Bytes, where the file has them.
 fn stated(n: Option<i64>) -> String {
     n.map_or_else(|| "–".into(), bytes)
@@ -94,16 +119,8 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
     put(buffer, area, area.x, area.y, &format!("{}{odd}", ranks.how_many()), text);
     let names = ranks.rows.iter().map(|row| width(&row.label)).max().unwrap_or_default();
     let names = names.clamp(8, usize::from(places.list.width / 4).max(8));
-    let gap = gap(places.list);
-    let header = format!(
-        "  {:names$} {:>10}{gap}{:>10}{gap}{:>10}{gap}{:>10}{gap}{:>4}  verdict",
-        ranks.noun(),
-        "peak",
-        "end",
-        "reserved",
-        "gap",
-        "oom"
-    );
+    let titles = row_of_numbers(COLUMNS.map(|(title, _)| title), places.list, names);
+    let header = format!("  {:names$} {titles}verdict", ranks.noun());
     let head = Rect { y: area.y + 1, height: 1, ..places.list };
     put(buffer, head, head.x, head.y, &header, dim);
     let highest = fleet.all_figures().map(|(_, figures)| figures.digest.peak).max().unwrap_or(1).max(1);
@@ -125,7 +142,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
             }
             (_, Some(figures)) => {
                 let line = Rect { height: places.lines, ..line };
-                draw_rank(buffer, (line, x), (figures, file, highest), fleet, theme);
+                draw_rank(buffer, (line, names), (figures, file, highest), fleet, theme);
             }
             (_, None) => {
                 put(buffer, line, x, line.y, "…", dim);
@@ -146,7 +163,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
 /// The figures of a rank; in the lines below, its curve.
 fn draw_rank(
     buffer: &mut Buffer,
-    (area, x): (Rect, u16),
+    (area, names): (Rect, usize),
     (figures, file, highest): (&Figures, usize, i64),
     fleet: &Fleet,
     theme: &Theme,
@@ -156,18 +173,17 @@ fn draw_rank(
     let digest = &figures.digest;
     let outlier = fleet.outlier(file);
     let off = outlier.map(|outlier| format!("▲ {}", change(outlier.bytes.saturating_sub(outlier.median))));
-    let gap = gap(area);
-    let numbers = format!(
-        "{:>10}{gap}{:>10}{gap}{:>10}{gap}{:>10}{gap}",
-        bytes(digest.peak),
-        bytes(digest.end),
-        stated(figures.reserved_peak()),
-        stated(figures.gap())
-    );
-    let from = x;
-    let x = put(buffer, line, x, line.y, &numbers, if off.is_some() { warm } else { text });
+    let [peak, end] = [digest.peak, digest.end].map(bytes);
+    let (reserved, gap) = (stated(figures.reserved_peak()), stated(figures.gap()));
+    let numbers = row_of_numbers([&peak, &end, &reserved, &gap, ""], area, names);
+    let from = area.x + names as u16 + 3;
+    let style = if off.is_some() { warm } else { text };
+    let x = put(buffer, line, from, line.y, &numbers, style);
+    // How many times memory ran out stands over the last column of numbers.
+    let ooms = row_of_numbers(["", "", "", "", &figures.ooms.to_string()], area, names);
     let oom = if figures.ooms > 0 { theme.style(Role::Danger) } else { dim };
-    let x = put(buffer, line, x, line.y, &format!("{:>4}  ", figures.ooms), oom);
+    let at = ooms.len() - ooms.trim_start().len();
+    put(buffer, line, from + at as u16, line.y, ooms.trim(), oom);
     // How far it is off stands at the right; the verdict has the room that is left.
     let off = off.unwrap_or_default();
     let right = line.right().saturating_sub(width(&off) as u16);

@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::pools::known_pool;
 use vramscope_analysis::{AllocIdx, Gap, Moment, Range, State, gap};
-use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size, stream};
+use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size, stream, width, wrap};
 use vramscope_snapshot::PoolId;
 
 use super::{put, put_no_map, row_of};
@@ -17,8 +17,10 @@ use crate::live::ActiveFilter;
 use crate::pane::{Pane, Reply, act_in_list};
 use crate::theme::{Colors, Role, Theme};
 
-/// Lines below the list: a rule, the selected block, its segment, the gap.
-const FOOT: u16 = 4;
+/// Lines below the list: a rule, the selected block, its segment, the gap in up to two lines.
+const FOOT: u16 = 5;
+/// The same on a low screen.
+const LOW_FOOT: u16 = 4;
 
 /// A stretch of a segment: a block, or a hole.
 #[derive(Clone, Copy, Debug)]
@@ -195,7 +197,7 @@ impl Segments {
 
 /// Where the segments are, between the header and what the cursor is on.
 fn list_area(area: Rect) -> Rect {
-    Rect { y: area.y + 2, height: area.height.saturating_sub(2 + FOOT), ..area }
+    Rect { y: area.y + 2, height: area.height.saturating_sub(2 + foot_lines(area)), ..area }
 }
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
@@ -233,13 +235,13 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         (area.width.saturating_sub(38) * 3 / 5).min(160)
     };
     let titles = match is_narrow {
-        true => format!("{:>10} {:>10}", "size", "free"),
+        true => format!("{:>10} {:>10} {}", "size", "free", legend(cells)),
         false => format!(
             "{:>10}  {:>10}  {:>10}  {:cells$}  what pins it",
             "size",
             "free",
             "largest",
-            "",
+            legend(cells),
             cells = usize::from(cells)
         ),
     };
@@ -424,6 +426,16 @@ fn draw_bar(
     }
 }
 
+fn foot_lines(area: Rect) -> u16 {
+    if area.height >= 18 { FOOT } else { LOW_FOOT }
+}
+
+/// What the cells of a bar mean, above the bars.
+fn legend(cells: u16) -> &'static str {
+    let all = ["█ in use  ▓▒░ partly  · free", "█ in use ▒ partly · free", "█ in use · free"];
+    all.into_iter().find(|words| width(words) <= usize::from(cells)).unwrap_or_default()
+}
+
 /// Why more is reserved than requested, largest cause first.
 fn gap_words(gap: &Gap) -> String {
     let causes = gap.words().into_iter().filter(|(_, held)| *held > 0);
@@ -440,7 +452,8 @@ fn draw_piece(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     }
     let (view, subject) = (&pane.segments, pane.subject());
     let dim = theme.style(Role::Dim);
-    let foot = Rect { y: area.bottom() - FOOT, height: FOOT, ..area };
+    let lines = foot_lines(area);
+    let foot = Rect { y: area.bottom() - lines, height: lines, ..area };
     put(buffer, foot, foot.x, foot.y, &"─".repeat(area.width.into()), dim);
     let (Some(segment), Some(piece)) = (view.rows.get(view.list.selected), view.selected_piece()) else {
         let filtered = !pane.scope.filter.is_empty();
@@ -455,24 +468,37 @@ fn draw_piece(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
         Some(index) => {
             let allocation = subject.replay().allocation(index);
             let awaits = if allocation.released <= pane.scope.at { ", free requested" } else { "" };
-            format!(
-                "{} in a block of {} at {:#x}{awaits}  {}",
+            let block = format!(
+                "{} in a block of {} at {:#x}{awaits}  ",
                 size(allocation.requested),
                 size(piece.size),
-                piece.addr,
-                subject.place(allocation.stack)
-            )
+                piece.addr
+            );
+            let room = usize::from(foot.width).saturating_sub(width(&block));
+            let place = subject.place(allocation.stack);
+            // On a narrow screen the line says more than the address.
+            match room >= 12 {
+                true => block + &elide_place(&place, room),
+                false => elide_place(&format!("{place}  {block}"), foot.width.into()),
+            }
         }
     };
-    put(buffer, foot, foot.x, foot.y + 1, &fit(&what, foot.width.into()), theme.style(Role::Cursor));
+    put(buffer, foot, foot.x, foot.y + 1, &what, theme.style(Role::Cursor));
     let range = &segment.range;
     let about = format!(
-        "segment {:#x} · pool {} · stream {}{} · █ in use ▓▒░ partly used · free",
+        "segment {:#x} · pool {} · stream {}{}",
         range.addr,
         subject.pool_name(range.pool),
         stream(snapshot.stream(range.stream)),
         if range.expandable { " · expandable" } else { "" }
     );
-    put(buffer, foot, foot.x, foot.y + 2, &fit(&about, foot.width.into()), dim);
-    put(buffer, foot, foot.x, foot.y + 3, &fit(&gap_words(&view.gap), foot.width.into()), dim);
+    put(buffer, foot, foot.x, foot.y + 2, &about, dim);
+    let words = gap_words(&view.gap);
+    let room = usize::from(lines - 3);
+    let wrapped = wrap(&words, foot.width.into());
+    for (row, line) in wrapped.iter().take(room).enumerate() {
+        let is_cut = row + 1 == room && wrapped.len() > room;
+        let line = if is_cut { fit(&format!("{line}…"), foot.width.into()) } else { line.clone() };
+        put(buffer, foot, foot.x, foot.y + 3 + row as u16, &line, dim);
+    }
 }

@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use vramscope_format::{bytes, change, count, elide_place, fit, fit_end, printable, signed, size, width};
 
 use super::{Names, put, row_of, share_cell};
@@ -12,6 +13,10 @@ use crate::theme::{Role, Theme};
 
 /// Deeper rows are indented no further; their depth is written instead.
 const DEEPEST: u32 = 12;
+/// Columns of the bar that shows a share.
+const BAR: usize = 16;
+/// Columns from which two calls of a chain are shown at least.
+const LEAST_FOR_TWO: usize = 30;
 
 /// Where the rows, and what is known about the selected one, are.
 pub(crate) fn layout(area: Rect, show_info: bool) -> (Rect, Rect) {
@@ -116,7 +121,10 @@ pub(crate) fn draw_rows(
     let is_narrow = area.width < 60;
     let header = match look.columns {
         Columns::Live if is_narrow => format!("{:>10} {:>5}  calls", "bytes", "%tot"),
-        Columns::Live => format!("{:>10}  {:>5}  {:>5}  {:>7}  calls", "bytes", "%par", "%tot", "count"),
+        Columns::Live => {
+            let bar = if has_bars(area) { " ".repeat(BAR + 2) } else { String::new() };
+            format!("{:>10}  {:>5}  {:>5}  {bar}{:>7}  calls", "bytes", "%par", "%tot", "count")
+        }
         Columns::Diff if is_narrow => format!("{:>11}  calls", "change"),
         Columns::Diff => {
             format!("{:>11}  {:>10}  {:>10}  {:>7}  calls", "change", "before", "after", "count")
@@ -155,20 +163,21 @@ fn draw_row(
         (false, parent) => parent.unwrap_or(root).now.bytes,
     };
     let total = root.now.bytes.max(1);
-    let (style, numbers) = match look.columns {
+    let numbers: Vec<(String, Style)> = match look.columns {
         Columns::Live => {
             let style = theme.style(Role::Heat(now.bytes as f64 / total as f64));
             let of_total = share_cell(now.bytes, total);
-            let numbers = match is_narrow {
-                true => format!("{:>10} {of_total}", size(now.bytes)),
-                false => format!(
-                    "{:>10}  {}  {of_total}  {:>7}",
-                    size(now.bytes),
-                    share_cell(now.bytes, parent),
-                    count(now.count)
-                ),
-            };
-            (style, numbers)
+            if is_narrow {
+                vec![(format!("{:>10} {of_total}", size(now.bytes)), style)]
+            } else {
+                let of_parent = share_cell(now.bytes, parent);
+                let bar = if has_bars(area) { share_bar(now.bytes, total) } else { String::new() };
+                vec![
+                    (format!("{:>10}  {of_parent}  {of_total}  ", size(now.bytes)), style),
+                    (bar, style),
+                    (format!("{:>7}", count(now.count)), style),
+                ]
+            }
         }
         Columns::Diff => {
             let by = signed(now.bytes) - signed(before.bytes);
@@ -178,19 +187,19 @@ fn draw_row(
                 _ => Role::Fine,
             };
             let more = signed(now.count) - signed(before.count);
-            let numbers = match is_narrow {
-                true => format!("{:>11}", change(by)),
-                false => format!(
-                    "{:>11}  {:>10}  {:>10}  {more:>+7}",
-                    change(by),
-                    size(before.bytes),
-                    size(now.bytes)
-                ),
-            };
-            (theme.style(role), numbers)
+            let mut cells = vec![(format!("{:>11}", change(by)), theme.style(role))];
+            if !is_narrow {
+                let others = format!("  {:>10}  {:>10}  {more:>+7}", size(before.bytes), size(now.bytes));
+                cells.push((others, theme.style(Role::Text)));
+            }
+            cells
         }
     };
-    let mut x = put(buffer, area, area.x, area.y, &numbers, style) + 2;
+    let mut x = area.x;
+    for (text, style) in numbers {
+        x = put(buffer, area, x, area.y, &text, style);
+    }
+    x += 2;
     x = put(buffer, area, x, area.y, &indent(row.depth), theme.style(Role::Dim));
     let mark = match (tree.can_open(row), tree.is_open(row.node)) {
         (true, true) => "▾ ",
@@ -214,7 +223,8 @@ fn draw_row(
     draw_chain(buffer, line, &chain, look.inverted, names, is_match, theme);
 }
 
-/// A chain of calls, innermost first, written in the order of the tree: of what does not fit, the innermost say most.
+/// A chain of calls, innermost first, written in the order of the tree. Of what does not fit, the innermost call and
+/// the innermost line of the program itself say most; what is left out between them leaves a mark.
 fn draw_chain(
     buffer: &mut Buffer,
     area: Rect,
@@ -225,31 +235,25 @@ fn draw_chain(
     theme: &Theme,
 ) {
     let dim = theme.style(Role::Dim);
-    let mut room = usize::from(area.width);
-    let mut parts: Vec<(String, ratatui::style::Style)> = Vec::new();
-    for (number, item) in chain.iter().enumerate() {
-        let mut name = names.short(item.place);
-        // What is left out leaves a mark.
-        let keep = if number + 1 == chain.len() { 0 } else { 4 };
-        if number == 0 {
-            name = elide_place(&name, room.saturating_sub(keep).max(4));
-        } else if width(&name) + 3 + keep > room {
-            break;
-        }
-        room = room.saturating_sub(width(&name) + if number == 0 { 0 } else { 3 });
-        // Where it happens is in front; the calls on the way there stand back.
-        let style = match (is_match(item), number) {
-            (true, _) => theme.style(Role::Match),
-            (false, 0) => theme.style(Role::Text),
-            (false, _) => dim,
-        };
-        parts.push((name, style));
+    let own = chain.iter().position(|item| names.is_of_program(item.place));
+    let shown = chosen_calls(chain, own, names, area.width.into());
+    let style = |number: usize| match (is_match(chain[number]), number == 0 || Some(number) == own) {
+        (true, _) => theme.style(Role::Match),
+        (false, true) => theme.style(Role::Text),
+        (false, false) => dim,
+    };
+    let mut parts: Vec<(&str, Style)> = Vec::new();
+    let mut next = 0;
+    let gap = |range: std::ops::Range<usize>| {
+        let has_match = chain[range.clone()].iter().any(|item| is_match(item));
+        (!range.is_empty()).then(|| ("…", if has_match { theme.style(Role::Match) } else { dim }))
+    };
+    for (number, name) in &shown {
+        parts.extend(gap(next..*number));
+        parts.push((name, style(*number)));
+        next = number + 1;
     }
-    let hidden = chain.get(parts.len()..).unwrap_or_default();
-    if !hidden.is_empty() {
-        let has_match = hidden.iter().any(|item| is_match(item));
-        parts.push(("…".into(), if has_match { theme.style(Role::Match) } else { dim }));
-    }
+    parts.extend(gap(next..chain.len()));
     if !inverted {
         parts.reverse();
     }
@@ -260,6 +264,71 @@ fn draw_chain(
         }
         x = put(buffer, area, x, area.y, name, *style);
     }
+}
+
+/// The calls of a chain that fit, by their number in it.
+fn chosen_calls(chain: &[&Item], own: Option<usize>, names: Names<'_>, room: usize) -> Vec<(usize, String)> {
+    const SIGN: usize = 3;
+    // A mark for what is left out.
+    const MARK: usize = 4;
+    let name = |number: usize| names.short(chain[number].place);
+    // Whether calls between two numbers are left out, and at the end of the chain.
+    let marks = |shown: &[(usize, String)]| {
+        let mut next = 0;
+        let mut marks = 0;
+        for (number, _) in shown {
+            marks += usize::from(*number > next);
+            next = number + 1;
+        }
+        (marks + usize::from(next < chain.len())) * MARK
+    };
+    let taken = |shown: &[(usize, String)]| {
+        let names: usize = shown.iter().map(|(_, name)| width(name)).sum();
+        names + shown.len().saturating_sub(1) * SIGN + marks(shown)
+    };
+    let mut shown = vec![(0, name(0))];
+    if let Some(own) = own.filter(|&own| own > 0 && room >= LEAST_FOR_TWO) {
+        shown.push((own, name(own)));
+        // The line of the program loses its function before the innermost call loses anything.
+        if taken(&shown) > room
+            && let Some((line, _)) = shown[1].1.split_once(' ')
+        {
+            shown[1].1 = line.to_owned();
+        }
+    }
+    let over = taken(&shown).saturating_sub(room);
+    if over > 0 {
+        let least = if shown.len() > 1 { room / 3 } else { 4 };
+        shown[0].1 = elide_place(&shown[0].1, width(&shown[0].1).saturating_sub(over).max(least));
+    }
+    let over = taken(&shown).saturating_sub(room);
+    if let Some((_, name)) = shown.get_mut(1).filter(|_| over > 0) {
+        *name = elide_place(name, width(name).saturating_sub(over).max(4));
+    }
+    for number in 1..chain.len() {
+        if shown.iter().any(|(other, _)| *other == number) {
+            continue;
+        }
+        let at = shown.partition_point(|(other, _)| *other < number);
+        shown.insert(at, (number, name(number)));
+        if taken(&shown) > room {
+            shown.remove(at);
+            break;
+        }
+    }
+    shown
+}
+
+/// Whether rows have room for a bar of their share.
+fn has_bars(area: Rect) -> bool {
+    area.width >= 100
+}
+
+/// The share of the total as a bar, in half cells.
+fn share_bar(part: u64, total: u64) -> String {
+    let halves = (part as f64 / total as f64 * (2 * BAR) as f64).round().min((2 * BAR) as f64) as usize;
+    let bar = format!("{}{}", "█".repeat(halves / 2), if halves % 2 == 1 { "▌" } else { "" });
+    format!("{bar:BAR$}  ")
 }
 
 fn indent(depth: u32) -> String {

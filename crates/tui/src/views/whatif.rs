@@ -114,19 +114,25 @@ fn draw_table(buffer: &mut Buffer, area: Rect, view: &WhatIf, recorded: &Row, th
     let settings = view.trials.all().iter().map(|trial| trial.under.name());
     let names: Vec<&str> = std::iter::once(recorded.name.as_str()).chain(settings).collect();
     let widest = names.iter().map(|name| width(name)).max().unwrap_or_default();
-    let name_width = widest.min(usize::from(area.width) * 2 / 5).max(8);
+    // A narrow screen has the settings, what they reserve, and the change; the result is below the table.
+    let is_small = area.width < 60;
+    let most =
+        if is_small { usize::from(area.width).saturating_sub(19) } else { usize::from(area.width) * 2 / 5 };
+    let name_width = widest.min(most).max(8);
     let cells = |name: &str, [peak, change, gap, calls, retries]: [&str; 5]| match is_wide {
         true => format!(
             "{:name_width$}  {peak:>13}  {change:>8}  {gap:>11}  {calls:>13}  {retries:>7}  ",
             fit(name, name_width)
         ),
+        false if is_small => format!("{:name_width$} {peak:>9} {change:>8}", fit(name, name_width)),
         false => format!("{:name_width$} {peak:>9} {change:>8} {calls:>9}  ", fit(name, name_width)),
     };
+    let result_title = if is_small { "" } else { "result" };
     let titles = match is_wide {
         true => ["peak reserved", "", "gap at most", "device calls", "retries"],
         false => ["reserved", "", "", "calls", ""],
     };
-    put(buffer, area, area.x, area.y, &format!("{}result", cells("settings", titles)), dim);
+    put(buffer, area, area.x, area.y, &format!("{}{result_title}", cells("settings", titles)), dim);
     let list = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
     let trials = view.trials.all();
     for number in 0..list.height {
@@ -157,7 +163,7 @@ fn draw_table(buffer: &mut Buffer, area: Rect, view: &WhatIf, recorded: &Row, th
             text,
         );
         let result = row.map(|row| (row.result.text.as_str(), theme.style(role(row.result.tone))));
-        let (words, style) = result.unwrap_or(("", text));
+        let (words, style) = result.filter(|_| !is_small).unwrap_or(("", text));
         let x = put(buffer, line, x, line.y, &fit(words, usize::from(line.right().saturating_sub(x))), style);
         if let Some(progress) = progress {
             let gap = if words.is_empty() { "" } else { "  " };

@@ -8,7 +8,7 @@ use vramscope_snapshot::Frame;
 use super::{Amount, Case, Finding, Kind, Severity, Site, signed};
 use crate::conclusions::passes::Part;
 use crate::conclusions::recipe::Recipe;
-use crate::questions::frames::is_internal;
+use crate::questions::frames::is_of_program;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::counters::Counter;
 
@@ -84,10 +84,7 @@ fn sizes<'a>(blocks: impl Iterator<Item = &'a Allocation>) -> Sizes {
 /// The same sizes of weights from two lines of the program.
 fn doubled(case: &Case<'_>, model: &Model) -> Option<Finding> {
     let (snapshot, bytes) = (case.snapshot, case.bytes);
-    let is_own = |frame: &Frame| {
-        let file = snapshot.text(frame.file);
-        !is_internal(snapshot.text(frame.name), file) && !file.contains("-packages/")
-    };
+    let is_own = |frame: &Frame| is_of_program(snapshot.text(frame.name), snapshot.text(frame.file));
     let mut lines: HashMap<Frame, Vec<&Allocation>> = HashMap::new();
     for block in &model.parameters {
         if let Some(frame) = snapshot.frames(block.stack).find(is_own) {
