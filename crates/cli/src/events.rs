@@ -1,6 +1,6 @@
 //! `vramscope events`: the trace, event by event, as it streams by.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -61,7 +61,7 @@ fn write(
     });
     let first_time = events.time_us(0);
     // Standard output is a pipe more often than not: lines are cut only for a terminal.
-    let columns = if std::io::stdout().is_terminal() { text::columns() } else { usize::MAX };
+    let columns = text::room();
     let mut shown = 0;
     for row in rows.skip(skip).take(args.limit.unwrap_or(usize::MAX)) {
         if most == Some(shown) {

@@ -81,7 +81,8 @@ pub(crate) enum Keep {
 impl Cut<'_> {
     fn laid_out(&self, columns: usize) -> String {
         let room = columns.saturating_sub(self.taken);
-        let indent = "  ".repeat(self.depth.min(room / 4));
+        // However wide the line may be, a deep stack is not indented without end.
+        let indent = "  ".repeat(self.depth.min(room.min(text::PIPED) / 4));
         let room = room.saturating_sub(indent.len()).max(self.least);
         let text = match self.keep {
             Keep::Begin => text::fit(&self.text, room),
@@ -104,8 +105,8 @@ impl Piece<'_> {
     fn laid_out(&self) -> String {
         match self {
             Self::Wrapped { text, indent } => text::wrap_at(text, *indent),
-            Self::Cut(cut) => cut.laid_out(text::columns()),
-            Self::Table(table) => table.laid_out(text::columns()),
+            Self::Cut(cut) => cut.laid_out(text::room()),
+            Self::Table(table) => table.laid_out(text::room()),
             Self::Choice(texts) => {
                 let columns = text::columns();
                 let fitting = texts.iter().take_while(|(from, _)| *from <= columns).last();

@@ -1,6 +1,7 @@
 //! What the command line adds to the words of every surface: the chosen units, the width of the terminal, messages on
 //! standard error.
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 pub(crate) use vramscope_format::{
@@ -97,12 +98,20 @@ pub(crate) fn wrap_at(text: &str, indent: usize) -> String {
     vramscope_format::wrap(text, room).join(&format!("\n{}", " ".repeat(indent)))
 }
 
+/// Columns of a picture where there is no terminal.
+pub(crate) const PIPED: usize = 160;
+
 /// Columns to fill: those of the terminal, or none in particular.
 pub(crate) fn columns() -> usize {
     match terminal_size::terminal_size() {
         Some((terminal_size::Width(width), _)) => usize::from(width).max(40),
-        None => 160,
+        None => PIPED,
     }
+}
+
+/// Columns that text may take: a pipe has no edge to cut it at.
+pub(crate) fn room() -> usize {
+    if std::io::stdout().is_terminal() { columns() } else { usize::MAX }
 }
 
 /// The moment of an event in words, with its time if it has one.

@@ -37,6 +37,16 @@ impl Known {
             Self::Unknown => "unknown",
         }
     }
+
+    /// How it is known, in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Stated => "stated in the file",
+            Self::ByAddress => "inferred from addresses",
+            Self::Assumed => "assumed",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// Bytes of a pool at a moment.

@@ -179,12 +179,10 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let value = format!("{} {}", bytes(counters[counter]), counter.name());
     let mut x = put(buffer, area, area.x, area.y, &value, theme.style(Role::Cursor));
-    let place = match at {
-        at if at == replay.end() && replay.events() > 0 => {
-            format!("  {}, the last", subject.moment_name(at))
-        }
-        at => format!("  {}", subject.moment_name(at)),
-    };
+    let place = format!("  {}", subject.moment_name(at));
+    let is_last = at == replay.end() && replay.events() > 0;
+    let last = if is_last { format!("{place}, the last") } else { place.clone() };
+    let place = if width(&last) <= usize::from(area.right().saturating_sub(x)) { last } else { place };
     x = put(buffer, area, x, area.y, &place, text);
     if let Some(found) = &pane.timeline.phases {
         let words = format!(" · phase {} of {}", count(found.begun(at)), count(found.len()));

@@ -66,10 +66,11 @@ const COLUMNS: [(&str, usize); 5] = [("peak", 10), ("end", 10), ("reserved", 10)
 const BY_WORTH: [usize; 5] = [0, 2, 4, 1, 3];
 
 /// The numbers that there is room for, each in its column, and two spaces before the verdict.
-fn row_of_numbers(cells: [&str; 5], area: Rect, names: usize) -> String {
+fn row_of_numbers(cells: [&str; 5], area: Rect, names: usize, odd: bool) -> String {
     let gap = gap(area);
-    // Before the numbers: the mark, the name, and a space.
-    let mut room = usize::from(area.width + 1).saturating_sub(names + 3);
+    // Before the numbers: the mark, the name, and a space; after them how far a rank is off, or a short verdict.
+    let beside = if odd { 14 } else { 7 };
+    let mut room = usize::from(area.width + 1).saturating_sub(names + 3 + beside);
     let mut is_shown = [false; 5];
     for column in BY_WORTH {
         let wide = COLUMNS[column].1 + width(gap);
@@ -119,7 +120,8 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
     put(buffer, area, area.x, area.y, &format!("{}{odd}", ranks.how_many()), text);
     let names = ranks.rows.iter().map(|row| width(&row.label)).max().unwrap_or_default();
     let names = names.clamp(8, usize::from(places.list.width / 4).max(8));
-    let titles = row_of_numbers(COLUMNS.map(|(title, _)| title), places.list, names);
+    let has_odd = !fleet.odd().is_empty();
+    let titles = row_of_numbers(COLUMNS.map(|(title, _)| title), places.list, names, has_odd);
     let header = format!("  {:names$} {titles}verdict", ranks.noun());
     let head = Rect { y: area.y + 1, height: 1, ..places.list };
     put(buffer, head, head.x, head.y, &header, dim);
@@ -174,13 +176,14 @@ fn draw_rank(
     let outlier = fleet.outlier(file);
     let off = outlier.map(|outlier| format!("▲ {}", change(outlier.bytes.saturating_sub(outlier.median))));
     let [peak, end] = [digest.peak, digest.end].map(bytes);
+    let has_odd = !fleet.odd().is_empty();
     let (reserved, gap) = (stated(figures.reserved_peak()), stated(figures.gap()));
-    let numbers = row_of_numbers([&peak, &end, &reserved, &gap, ""], area, names);
+    let numbers = row_of_numbers([&peak, &end, &reserved, &gap, ""], area, names, has_odd);
     let from = area.x + names as u16 + 3;
     let style = if off.is_some() { warm } else { text };
     let x = put(buffer, line, from, line.y, &numbers, style);
     // How many times memory ran out stands over the last column of numbers.
-    let ooms = row_of_numbers(["", "", "", "", &figures.ooms.to_string()], area, names);
+    let ooms = row_of_numbers(["", "", "", "", &figures.ooms.to_string()], area, names, has_odd);
     let oom = if figures.ooms > 0 { theme.style(Role::Danger) } else { dim };
     let at = ooms.len() - ooms.trim_start().len();
     put(buffer, line, from + at as u16, line.y, ooms.trim(), oom);

@@ -200,7 +200,8 @@ pub fn nothing_found(snapshot: &Snapshot, replay: &Replay) -> String {
         missing.push("segments and holes are not in it".to_owned());
     }
     if verdict.status != Status::Exact {
-        missing.push(verdict.sentence());
+        // The verdict itself stands above; here its name is enough.
+        missing.push(vramscope_format::words(verdict.status.name()));
     }
     match missing.is_empty() {
         true => "nothing looks wrong".to_owned(),

@@ -66,7 +66,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
                 .with("segments", Amount::Count(segments as u64))
                 .with("peak reserved", Amount::Bytes(signed(peak.reserved)))
                 .with("idle at that peak", Amount::Bytes(signed(peak.idle())))
-                .with("pool membership is", Amount::Text(envelope.known.name().to_owned())),
+                .with("pool membership", Amount::Text(envelope.known.words().to_owned())),
         );
     }
     found
