@@ -8,18 +8,11 @@ use crate::{AskSummary, AskTile, Session, Source, Stretch, Summary, Tile, Which}
 
 /// Bands at least this high get a line between them.
 const LINED: usize = 5;
-/// The cell of free memory.
+/// The cell of what is not memory, and the one of free memory.
+const NOTHING: u32 = 0;
 const HOLE: usize = 1;
 /// How near to the ground the color of memory is that is in use for a part of a column only.
 const PALE: f32 = 0.5;
-
-/// The colors of all cells, as strong as memory is that is in use all the time, or paler.
-struct Shades<P> {
-    plain: Vec<P>,
-    edges: Vec<P>,
-    stripes: Vec<P>,
-    idle: P,
-}
 
 /// The color of something that is in use for a part of a column only.
 pub fn paled(color: Rgb, ground: Ground) -> Rgb {
@@ -50,54 +43,44 @@ impl Summary {
 pub fn pixels<P: Copy>(tile: &Tile, coloring: &Coloring<'_>, pixel: impl Fn(Option<Rgb>) -> P) -> Vec<P> {
     let Ground { dark, ground, dim, hole } = coloring.ground;
     let nothing = pixel(None);
+    // One color for each owner; its shades are mixed where they are seen, since most owners are a pixel or two high.
     let colors: Vec<Rgb> =
         [ground, hole].into_iter().chain(tile.owners.iter().map(|owner| coloring.of(owner))).collect();
-    let of_each = |change: &dyn Fn(Rgb) -> Rgb| -> Vec<P> {
-        let changed = colors.iter().skip(1).map(|&color| pixel(Some(change(color))));
-        std::iter::once(nothing).chain(changed).collect()
-    };
-    let shades = |pale: f32| {
-        let paled = |color: Rgb| blend(color, ground, pale);
-        Shades {
-            plain: of_each(&paled),
-            edges: of_each(&|color| paled(blend(color, if dark { [0; 3] } else { [255; 3] }, 0.22))),
-            stripes: of_each(&|color| paled(blend(color, ground, 0.45))),
-            idle: pixel(Some(paled(blend(hole, dim, 0.35)))),
-        }
-    };
-    let (solid, pale) = (shades(0.0), shades(PALE));
     let height = tile.height as usize;
     let mut pixels = Vec::with_capacity(tile.cells.len());
     for (x, column) in tile.cells.chunks(height.max(1)).enumerate() {
         let lowest = x * height + tile.solid(x);
+        // What lies above the lowest moment of the column is pale.
+        let shade = |color: Rgb, at: usize| {
+            pixel(Some(if at < lowest { color } else { paled(color, coloring.ground) }))
+        };
         for run in column.chunk_by(|a, b| a == b) {
             let Some(&cell) = run.first() else { continue };
+            let (start, end) = (pixels.len(), pixels.len() + run.len());
             let is_idle = cell >= Tile::FIRST_IDLE;
-            let at = if is_idle { HOLE } else { cell as usize };
-            let start = pixels.len();
-            let end = start + run.len();
-            // What lies above the lowest moment of the column is pale.
-            for (shades, until) in [(&solid, end.min(lowest)), (&pale, end)] {
-                let until = until.max(pixels.len());
-                pixels.resize(until, shades.plain.get(at).copied().unwrap_or(nothing));
-            }
-            let shades = |n: usize| if start + n < lowest { &solid } else { &pale };
+            let color = colors.get(if is_idle { HOLE } else { cell as usize });
+            let Some(&color) = color.filter(|_| cell != NOTHING) else {
+                pixels.resize(end, nothing);
+                continue;
+            };
+            pixels.resize(lowest.clamp(start, end), pixel(Some(color)));
+            pixels.resize(end, pixel(Some(paled(color, coloring.ground))));
             let owner = tile.owner_of(cell);
             if owner.is_none() && !is_idle {
                 continue;
             }
             if is_idle || owner.is_some_and(|owner| owner.awaiting) {
-                let from = start - x * height;
-                for (n, pixel) in pixels[start..].iter_mut().enumerate() {
-                    if (x + from + n) % 6 < 2 {
-                        *pixel = if is_idle { shades(n).idle } else { shades(n).stripes[at] };
+                let stripe = if is_idle { blend(hole, dim, 0.35) } else { blend(color, ground, 0.45) };
+                for (at, pixel) in pixels.iter_mut().enumerate().skip(start) {
+                    if (x + at - x * height) % 6 < 2 {
+                        *pixel = shade(stripe, at);
                     }
                 }
             }
             if run.len() >= LINED
                 && let Some(last) = pixels.last_mut()
             {
-                *last = shades(run.len() - 1).edges[at];
+                *last = shade(blend(color, if dark { [0; 3] } else { [255; 3] }, 0.22), end - 1);
             }
         }
     }
