@@ -174,7 +174,7 @@ fn check_parts(snapshot: &Snapshot, replay: &Replay) {
     for at in [Moment::START, Moment(end.0 / 2), end] {
         let state = replay.state(at);
         assert!(state.live.iter().all(|&index| pools.envelope_of(index).is_some()), "each has a pool");
-        let totals = categories.totals(replay, &state, |_, _| true);
+        let totals = categories.totals(&state, |_, _| true);
         let count: u64 = totals.iter().map(|total| total.count).sum();
         assert_eq!(count, state.live.len() as u64, "each has a category");
         assert_eq!(pools.summaries(snapshot, replay, at).len(), pools.envelopes().len());

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for replay in Replay::all(&snapshot) {
         let peak = replay.peak(Counter::Requested);
         println!("peak {} bytes after {} events", peak.bytes, peak.at.0);
-        let weights = live_weights(&replay, &replay.state(peak.at), |_, _| true);
+        let weights = live_weights(&replay.state(peak.at), |_, _| true);
         let mut lines: Vec<_> = by_line(&snapshot, &weights).into_iter().collect();
         lines.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.bytes));
         for (line, sum) in lines.iter().take(10) {

@@ -49,6 +49,7 @@ pub use questions::envelope::{Envelope, Known, Level};
 pub use questions::fragmentation::{Fragmentation, IdleSegment, Sample, fragmentation};
 pub use questions::frames::{autograd_node, fx_words, is_internal, is_of_program, no_frame, user_frame};
 pub use questions::gap::{Gap, gap};
+pub use questions::made::{Made, makers};
 pub use questions::minimum::{Minimum, Packing, minimum};
 pub use questions::overlap::{GroupBy, Overlap, operator, overlap};
 pub use questions::pending::{Pending, PendingGroup, pending};

@@ -100,7 +100,7 @@ fn no_bytes_at_a_peak_are_without_a_line() {
         let snapshot = recording(name);
         let replay = Replay::all(&snapshot).remove(0);
         let state = replay.state(replay.peak(Counter::Requested).at);
-        let weights = live_weights(&replay, &state, |_, _| true);
+        let weights = live_weights(&state, |_, _| true);
         let lines = by_line(&snapshot, &weights);
         let nameless: Vec<_> =
             lines.keys().filter(|line| line.is_missing() || line.file.is_empty()).collect();

@@ -35,7 +35,7 @@ impl Run {
     /// Requested bytes of a category at a moment.
     fn bytes(&self, category: &str, at: Moment) -> u64 {
         let row = self.categories.names().iter().position(|name| name == category).unwrap();
-        self.categories.totals(&self.replay, &self.replay.state(at), |_, _| true)[row].requested
+        self.categories.totals(&self.replay.state(at), |_, _| true)[row].requested
     }
 }
 
@@ -64,12 +64,12 @@ fn categories_add_up_to_the_counters() {
             assert!(series.at.len() <= 40 && series.at.is_sorted(), "{name}");
             for (row, &at) in series.at.iter().enumerate() {
                 let state = replay.state(at);
-                let totals = categories.totals(&replay, &state, |_, _| true);
+                let totals = categories.totals(&state, |_, _| true);
                 let requested: u64 = totals.iter().map(|total| total.requested).sum();
                 let active: u64 = totals.iter().map(|total| total.active).sum();
                 assert_eq!(requested as i64, state.counters.requested, "{name} {at:?}");
                 assert_eq!(active as i64, state.counters.active, "{name} {at:?}");
-                let weights: u64 = live_weights(&replay, &state, |_, _| true).iter().map(|w| w.bytes).sum();
+                let weights: u64 = live_weights(&state, |_, _| true).iter().map(|w| w.bytes).sum();
                 assert_eq!(requested, weights, "{name} {at:?}");
                 let column = series.bytes.iter().map(|column| column[row]);
                 assert!(column.eq(totals.iter().map(|total| total.requested as i64)), "{name} {at:?}");

@@ -274,7 +274,7 @@ fn what_pins_a_segment_and_what_would_fit() {
     // 20 MiB with 2 MiB in use in the middle: holes of 8 and 10.
     let (snapshot, replay) = trace(&[("alloc", 8 * MIB, 2 * MIB)]);
     let state = replay.state(replay.end());
-    let [segment] = pinned(&replay, &state).try_into().unwrap();
+    let [segment] = pinned(&state).try_into().unwrap();
     assert_eq!((segment.free, segment.largest_hole, segment.live), (18 * MIB, 10 * MIB, 0..1));
     let stream = state.ranges[0].stream;
     assert_eq!(largest_fit(&snapshot, &replay, &state, (0, 0), stream), 10 * MIB);
@@ -347,7 +347,7 @@ fn pinned_holes_are_what_pytorch_counts() {
             if state.ranges.iter().any(|range| range.expandable) {
                 continue;
             }
-            let ours: u64 = pinned(&replay, &state).iter().map(|pinned| pinned.free).sum();
+            let ours: u64 = pinned(&state).iter().map(|pinned| pinned.free).sum();
             assert_eq!(ours, torch, "{name} {}", mark["label"]);
             compared += 1;
         }

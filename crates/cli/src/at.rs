@@ -135,7 +135,7 @@ struct ShapeJson<'a> {
 impl Report<'_> {
     /// Live allocations that pass the filters, by address.
     fn kept(&self) -> Vec<(AllocIdx, Allocation)> {
-        let live = self.state.live.iter().map(|&index| (index, self.replay.allocation(index)));
+        let live = self.state.allocations();
         live.filter(|(index, allocation)| self.subject.keeps(*index, allocation)).collect()
     }
 
@@ -209,7 +209,7 @@ impl Report<'_> {
     }
 
     fn conclusions(&self) -> &Conclusions {
-        self.conclusions.get_or_init(|| Conclusions::new(self.snapshot, self.replay))
+        self.conclusions.get_or_init(|| self.subject.conclusions())
     }
 
     /// The forward line that memory of a backward pass belongs to.

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<
         let categories = classify(replay, subject.snapshot(), &rules);
         let state = replay.state(at);
         let keep = |index, allocation: &_| subject.keeps(index, allocation);
-        let totals = categories.totals(replay, &state, keep);
+        let totals = categories.totals(&state, keep);
         let recipe = Recipe::new(subject.snapshot(), replay, &categories);
         if args.source.output.json {
             let series = categories.series(replay, args.series);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
-use vramscope_analysis::{Calls, DeviceCalls, Line, spans, steps};
+use vramscope_analysis::{Calls, DeviceCalls, Line};
 
 use crate::args::Source;
 use crate::subject::{Subject, answer_map};
@@ -35,7 +35,7 @@ const DEFAULT_ROWS: usize = 12;
 pub(crate) fn run(args: &ChurnArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer_map(&args.source, None, out, &mut |subject, _, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let steps = steps(snapshot, replay, &spans(snapshot, replay.device()));
+        let steps = subject.conclusions().steps;
         let (from, to) = subject.range();
         let calls = DeviceCalls::new(snapshot, replay, &steps, |row, event| {
             (from.0..to.0).contains(&row.0) && subject.keeps_event(row, event)

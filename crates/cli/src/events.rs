@@ -54,11 +54,17 @@ fn write(
     let (from, to) = (from.0 as usize, to.0 as usize);
     // Of a long trace no more is looked at than the question needs.
     let (from, skip) = if is_all { (from.saturating_add(args.skip).min(to), 0) } else { (from, args.skip) };
-    let is_wanted = |action: Action| args.action.iter().any(|name| name == action.name());
-    let rows = (from..to).filter(|&row| {
-        (args.action.is_empty() || events.action(row).is_some_and(is_wanted))
-            && (!is_filtered || subject.keeps_event(EventIdx::from_index(row), &events.get(row)))
-    });
+    let wanted = Action::ALL.map(|action| args.action.iter().any(|name| name == action.name()));
+    let is_wanted = |action: Action| wanted.get(action as usize).copied().unwrap_or(false);
+    let keeps = |row: usize| !is_filtered || subject.keeps_event(EventIdx::from_index(row), &events.get(row));
+    let rows: Box<dyn Iterator<Item = usize>> = match args.action.is_empty() {
+        true => Box::new((from..to).filter(|&row| keeps(row))),
+        // Actions are looked at in one go.
+        false => {
+            let found = events.actions().enumerate().take(to).skip(from);
+            Box::new(found.filter(|&(row, action)| is_wanted(action) && keeps(row)).map(|(row, _)| row))
+        }
+    };
     let first_time = events.time_us(0);
     // Standard output is a pipe more often than not: lines are cut only for a terminal.
     let columns = text::room();

@@ -1,5 +1,6 @@
 //! Findings as JSON and as text, the same wherever they are shown.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use serde::Serialize;
@@ -62,7 +63,7 @@ impl From<FrameJson<'_>> for LineJson {
 
 #[derive(Serialize)]
 struct EvidenceJson {
-    name: &'static str,
+    name: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
     #[serde(flatten)]
@@ -91,7 +92,12 @@ impl From<&Evidence> for EvidenceJson {
             Amount::Micros(us) => AmountJson::Microseconds(*us),
             Amount::Text(text) => AmountJson::Text(text.clone()),
         };
-        Self { name: evidence.name, place: evidence.place.clone(), value, query: evidence.query.clone() }
+        Self {
+            name: evidence.name.clone(),
+            place: evidence.place.clone(),
+            value,
+            query: evidence.query.clone(),
+        }
     }
 }
 

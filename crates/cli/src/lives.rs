@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use vramscope_analysis::{Freed, Lives, Twins, lives, spans, steps};
+use vramscope_analysis::{Freed, Lives, Twins, lives};
 
 use crate::args::Source;
 use crate::stack::StackJson;
@@ -41,8 +41,7 @@ const JSON_ROWS: usize = 1000;
 pub(crate) fn run(args: &LivesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, None, out, &mut |subject, _, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let steps = steps(snapshot, replay, &spans(snapshot, replay.device()));
-        let mut found = lives(snapshot, replay, &steps, |index, block| subject.keeps(index, block));
+        let mut found = lives(snapshot, replay, &subject.conclusions().steps, subject.kept());
         if args.source.output.json {
             let counts = (found.freed.len(), found.twins.len());
             found.freed.truncate(args.limit.unwrap_or(JSON_ROWS));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use vramscope_analysis::{Conclusions, Held, KnownBy, ModuleNode, ModulesBy, State, module_tree};
+use vramscope_analysis::{Held, KnownBy, ModuleNode, ModulesBy, State, module_tree};
 
 use crate::args::{MomentArgs, Source};
 use crate::style::{self, Role};
@@ -66,7 +66,7 @@ const DEFAULT_DEPTH: u32 = 4;
 pub(crate) fn run(args: &ModulesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let conclusions = Conclusions::new(snapshot, replay);
+        let conclusions = subject.conclusions();
         let state = replay.state(at);
         let keep = |index, allocation: &_| subject.keeps(index, allocation);
         let (nodes, outside) = module_tree(snapshot, replay, &conclusions, &state, args.by.into(), keep);

@@ -10,8 +10,7 @@ use serde::Serialize;
 use vramscope_analysis::query::Thing;
 use vramscope_analysis::whatif::{Limit, Row, Tone, WhatIf, choices};
 use vramscope_analysis::{
-    Capacity, Conclusions, Counter, Finding, Line, Moment, Room, State, Sum, by_line, out_of_memory, room,
-    spans,
+    Capacity, Counter, Finding, Line, Moment, Room, State, Sum, by_line, out_of_memory, room, spans,
 };
 use vramscope_simulate::{Settings, Study};
 use vramscope_snapshot::{Pool, StackId};
@@ -216,7 +215,7 @@ impl<'a> Failure<'a> {
         let device_free =
             replay.ooms().iter().find(|oom| oom.event == event).map_or(0, |oom| oom.device_free);
         let rooms = match snapshot.has.addresses {
-            true => room(snapshot, replay, &state),
+            true => room(snapshot, &state),
             false => Vec::new(),
         };
         let sum = |of: fn(&Room) -> u64| rooms.iter().map(of).fold(0_u64, u64::saturating_add);
@@ -288,13 +287,12 @@ fn holders(subject: &Subject, state: &State) -> Vec<HolderJson> {
 
 /// What memory is for when it runs out, most first.
 fn categories(subject: &Subject, state: &State) -> Vec<CategoryJson> {
-    let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let conclusions = Conclusions::new(snapshot, replay);
+    let conclusions = subject.conclusions();
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    for &index in &state.live {
-        let allocation = replay.allocation(index);
+    for (index, allocation) in state.allocations() {
         if subject.keeps(index, &allocation) {
-            let sum = sums.entry(conclusions.of(snapshot, replay, index).category).or_default();
+            let category = conclusions.categories.names().get(conclusions.categories.of(index));
+            let sum = sums.entry(category.map_or("", String::as_str)).or_default();
             *sum = sum.saturating_add(allocation.requested);
         }
     }

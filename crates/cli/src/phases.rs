@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{Phase, is_internal_phase, phase_name, phases, spans};
+use vramscope_analysis::{Phase, is_internal_phase, phase_name, phases};
 
 use crate::args::PhasesArgs;
 use crate::style::{self, Role};
@@ -15,7 +15,7 @@ use crate::text;
 pub(crate) fn run(args: &PhasesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, None, out, &mut |subject, _, out| {
         let (snapshot, (from, to)) = (subject.snapshot(), subject.range());
-        let mut spans = spans(snapshot, subject.replay().device());
+        let mut spans = subject.spans();
         spans.retain(|span| span.to >= from && span.from <= to);
         let all = spans.len();
         if subject.hides_internal() {

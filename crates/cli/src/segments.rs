@@ -136,8 +136,7 @@ pub(crate) fn segments(subject: &Subject, state: &State) -> Vec<Segment> {
     for hole in &state.holes {
         segments[hole.range].holes.push(*hole);
     }
-    for &index in &state.live {
-        let allocation = subject.replay().allocation(index);
+    for (_, allocation) in state.allocations() {
         let after = state.ranges.partition_point(|range| range.addr <= allocation.addr);
         if let Some(segment) = after.checked_sub(1).and_then(|at| segments.get_mut(at)) {
             segment.live.push(allocation);

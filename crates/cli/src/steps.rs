@@ -5,9 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use vramscope_analysis::{
-    AllocIdx, Allocation, Keep, Line, Shape, StepRow, Stepwise, Weight, by_line, spans, steps,
-};
+use vramscope_analysis::{AllocIdx, Allocation, Keep, Line, Shape, StepRow, Stepwise, Weight, by_line};
 
 use crate::args::Source;
 use crate::style::{self, Role};
@@ -38,7 +36,7 @@ const LINES: usize = 8;
 pub(crate) fn run(args: &StepsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, None, out, &mut |subject, _, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let mut found = steps(snapshot, replay, &spans(snapshot, replay.device()));
+        let mut found = subject.conclusions().steps;
         let (from, to) = subject.range();
         found.list.retain(|step| step.to > from && step.from < to);
         let keep = |index: AllocIdx, allocation: &Allocation| subject.keeps(index, allocation);

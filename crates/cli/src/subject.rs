@@ -1,5 +1,7 @@
 //! One device of one file, with the filters that apply to it; and the loop that answers for every device.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,10 +12,11 @@ use vramscope_analysis::pools::known_pool;
 use vramscope_analysis::query::{Handle, MomentSpec, QueryError, Selection, Thing, devices};
 use vramscope_analysis::tables::Keep;
 use vramscope_analysis::{
-    AllocIdx, Allocation, Counter, Finding, Moment, Peak, Range, RankDigest, Replay, Span, State, Status,
-    Weight, lifetime_weights,
+    AllocIdx, Allocation, Conclusions, Counter, Finding, Made, Moment, Peak, Range, RankDigest, Replay, Span,
+    State, Status, Weight, insights, lifetime_weights,
 };
 use vramscope_files::{Opened, find, open};
+use vramscope_format::Units;
 use vramscope_snapshot::{Event, EventIdx, FrameId, Pool, Segment, Snapshot, StackId};
 
 use crate::args::{CacheArgs, FilterArgs, OutputArgs, Source, WeighArgs};
@@ -251,6 +254,26 @@ impl Subject {
         &self.opened.replays[self.replay]
     }
 
+    /// What is concluded about the allocations of this device.
+    pub(crate) fn conclusions(&self) -> Conclusions {
+        self.opened.conclusions(self.replay())
+    }
+
+    /// What is worth a word about this device.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        let (snapshot, replay) = (self.snapshot(), self.replay());
+        match style::units() {
+            Units::Binary => self.opened.findings(replay),
+            // They are put into words in the chosen units.
+            _ => insights(snapshot, replay, &self.spans(), &text::size),
+        }
+    }
+
+    /// The annotations as spans, in order of beginning.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        self.opened.spans(self.replay())
+    }
+
     /// The handle of a thing in this file and on this device, as it is printed.
     pub(crate) fn handle(&self, thing: Thing) -> String {
         let device = (self.opened.replays.len() > 1).then(|| self.replay().device());
@@ -289,7 +312,35 @@ impl Subject {
 
     /// What each stack holds at a moment, of what passes the filters.
     pub(crate) fn live(&self, state: &State) -> Vec<Weight> {
-        self.selection.live(self.snapshot(), self.replay(), state)
+        self.selection.live(self.snapshot(), state)
+    }
+
+    /// The allocations that pass the filters, in order. Of a long trace only those of the stretch are looked at.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (AllocIdx, Allocation)> {
+        let allocations = self.replay().allocations();
+        let all = 0..allocations.len() as u32;
+        let part = self.selection.bounds().map(|(from, to)| self.replay().in_stretch(from, to));
+        let (all, part) = match part {
+            Some(part) => (0..0, part),
+            None => (all, Vec::new()),
+        };
+        let indices = all.map(AllocIdx).chain(part);
+        let kept = indices.map(|index| (index, allocations.get(index)));
+        kept.filter(|(index, allocation)| self.keeps(*index, allocation))
+    }
+
+    /// What each stack made, of what passes the filters, by the number of the stack.
+    pub(crate) fn made(&self) -> Cow<'_, [Made]> {
+        match self.is_filtered() {
+            true => Cow::Owned(Made::by_stack(self.replay(), self.kept())),
+            false => self.replay().made(),
+        }
+    }
+
+    /// What each stack holds at a moment, of what passes the filters, by stack.
+    pub(crate) fn live_by_stack(&self, at: Moment) -> HashMap<StackId, Weight> {
+        let weights = self.live(&self.replay().state(at)).into_iter();
+        weights.map(|weight| (weight.stack, weight)).collect()
     }
 
     /// Whether an event passes the filters, apart from its time.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
 use vramscope_analysis::shapes::{Clues, Dims, SHOWN, Shapes};
-use vramscope_analysis::{AllocIdx, Allocation, Moment, user_frame};
+use vramscope_analysis::{AllocIdx, Allocation, Made, Moment, makers, user_frame};
 use vramscope_snapshot::{Frame, StackId};
 
 use crate::args::{TopArgs, TopBy, TopOf};
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     answer(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
         let mut rows = rows(args.of, subject, at);
         let total = rows.iter().fold(Row::default(), Row::plus);
-        rows.sort_by_key(|row| (Reverse(row.rank(args.by)), row.order));
+        rows.sort_by_key(|row| (Reverse(row.rank(args.by)), row.first));
         let all = rows.len();
         let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { DEFAULT_ROWS });
         let rest = rows.split_off(limit.min(all)).iter().fold(Row::default(), Row::plus);
@@ -100,20 +100,36 @@ fn write_json(
 /// Sums over what is ranked together.
 #[derive(Clone, Copy, Default)]
 struct Row {
+    /// That of the last allocation.
     stack: StackId,
     /// For a single allocation.
     allocation: Option<(u64, Moment, Moment)>,
-    index: Option<AllocIdx>,
+    /// The first allocation and the last.
+    first: AllocIdx,
+    last: AllocIdx,
     live: u64,
     largest: u64,
     total: u64,
     count: u64,
     lifetime: u64,
     churn: u64,
-    order: usize,
 }
 
 impl Row {
+    fn new(stack: StackId, made: &Made) -> Self {
+        Self {
+            stack,
+            first: made.first,
+            last: made.last,
+            largest: made.largest,
+            total: made.bytes,
+            count: made.count,
+            lifetime: made.lifetime,
+            churn: made.freed,
+            ..Self::default()
+        }
+    }
+
     fn plus(self, other: &Self) -> Self {
         Self {
             live: self.live.saturating_add(other.live),
@@ -126,12 +142,18 @@ impl Row {
         }
     }
 
+    /// A line of several stacks is shown by the one that allocated last.
+    fn about_the_later(self, other: &Self) -> Self {
+        let stack = if other.last > self.last { other.stack } else { self.stack };
+        Self { stack, first: self.first.min(other.first), last: self.last.max(other.last), ..self }
+    }
+
     /// What `show` takes: of an allocation or a stack. A line is named by itself.
     fn handle(&self, subject: &Subject, of: TopOf) -> Option<String> {
         match of {
             TopOf::Lines => None,
             TopOf::Stacks => Some(subject.handle(Thing::Stack(self.stack))),
-            TopOf::Allocations => self.index.map(|index| subject.handle(Thing::Allocation(index))),
+            TopOf::Allocations => Some(subject.handle(Thing::Allocation(self.first))),
         }
     }
 
@@ -147,56 +169,32 @@ impl Row {
     }
 }
 
-/// What makes two allocations one row.
-#[derive(PartialEq, Eq, Hash)]
-enum Group {
-    Line(Option<Frame>),
-    Stack(StackId),
-    Allocation(usize),
-}
-
 fn rows(of: TopOf, subject: &Subject, at: Moment) -> Vec<Row> {
-    let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let mut lines: HashMap<StackId, Option<Frame>> = HashMap::new();
-    let mut groups: HashMap<Group, usize> = HashMap::new();
-    let mut rows: Vec<Row> = Vec::new();
-    for (index, allocation) in replay.allocations().iter() {
-        if !subject.keeps(index, &allocation) {
-            continue;
-        }
-        let group = match of {
-            TopOf::Lines => {
-                let line =
-                    lines.entry(allocation.stack).or_insert_with(|| user_frame(snapshot, allocation.stack));
-                Group::Line(*line)
-            }
-            TopOf::Stacks => Group::Stack(allocation.stack),
-            TopOf::Allocations => Group::Allocation(index.0 as usize),
+    if of == TopOf::Allocations {
+        let end = subject.replay().end();
+        let row = |(index, allocation): (AllocIdx, Allocation)| Row {
+            allocation: Some((allocation.addr, allocation.opened, allocation.closed)),
+            live: if allocation.is_live(at) { allocation.requested } else { 0 },
+            ..Row::new(allocation.stack, &Made::one(index, &allocation, end))
         };
-        let row = *groups.entry(group).or_insert_with(|| {
-            let allocation =
-                (of == TopOf::Allocations).then_some((allocation.addr, allocation.opened, allocation.closed));
-            rows.push(Row { allocation, index: Some(index), order: rows.len(), ..Row::default() });
-            rows.len() - 1
-        });
-        rows[row] = rows[row].plus(&one(&allocation, at, replay.end()));
-        rows[row].stack = allocation.stack;
+        return subject.kept().map(row).collect();
     }
-    rows
-}
-
-fn one(allocation: &Allocation, at: Moment, end: Moment) -> Row {
-    let bytes = allocation.requested;
-    let lived = allocation.closed.min(end).0.saturating_sub(allocation.opened.0);
-    Row {
-        live: if allocation.is_live(at) { bytes } else { 0 },
-        largest: bytes,
-        total: bytes,
-        count: 1,
-        lifetime: lived.into(),
-        churn: if allocation.closed == Moment::NEVER { 0 } else { bytes },
-        ..Row::default()
+    let made = subject.made();
+    let live = subject.live_by_stack(at);
+    let of_stack = |(stack, made): (StackId, &Made)| Row {
+        live: live.get(&stack).map_or(0, |weight| weight.bytes),
+        ..Row::new(stack, made)
+    };
+    let stacks = makers(&made).map(of_stack);
+    if of == TopOf::Stacks {
+        return stacks.collect();
     }
+    let mut lines: HashMap<Option<Frame>, Row> = HashMap::new();
+    for row in stacks {
+        let line = lines.entry(user_frame(subject.snapshot(), row.stack)).or_default();
+        *line = if line.count == 0 { row } else { line.plus(&row).about_the_later(&row) };
+    }
+    lines.into_values().collect()
 }
 
 fn label(subject: &Subject, of: TopOf, row: &Row, shapes: Option<&Shapes>) -> String {

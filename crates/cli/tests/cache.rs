@@ -125,29 +125,84 @@ fn after_a_fill_every_verb_has_its_answer() {
     assert!(place.kept("columns").is_empty(), "nothing was read again");
 }
 
+/// Questions that no fill has asked. They are answered from what is kept of the trace, not from kept answers.
+#[test]
+fn other_arguments_say_the_same_from_the_cache() {
+    let place = Place::new(20_000);
+    let questions = [
+        "at --at e:11000",
+        "at --at e:11000 --json --limit 5",
+        "at --at 3 --stack forward",
+        "at --pool 0,0",
+        "top --at e:11000 --of stacks --json",
+        "top --of allocations --min-size 1MiB --limit 5",
+        "top --by churn --since e:4000 --until e:4500",
+        "tree --at e:11000",
+        "segments --at e:11000 --json",
+        "overlap --at e:11000 --by stack",
+        "modules --at e:11000",
+        "oom --number 1",
+        "show e:11000",
+        "show a:1000 --json",
+        "show s:7 --at e:11000",
+        "show s:7 --min-size 1MiB",
+        "show f:growth-1",
+        "events --action segment_alloc --since e:50 --limit 3",
+        "events --min-size 20MiB --limit 3",
+        "lives --until e:9000 --limit 3",
+        "steps --limit 2",
+        "churn --limit 2",
+        "phases --limit 2",
+        "summary --since e:9000",
+    ];
+    place.answer(&["at", "snapshot.pickle", "--json"]);
+    for question in questions {
+        let line: Vec<_> = question.split(' ').chain(["snapshot.pickle"]).collect();
+        let fresh = place.ask(&[&line[..], &["--no-cache"]].concat());
+        for time in 0..2 {
+            place.kept("answer").iter().for_each(|answer| fs::remove_file(answer).unwrap());
+            let output = place.ask(&line);
+            let text = |bytes: &[u8]| {
+                let text = String::from_utf8_lossy(bytes).replace(" --no-cache", "");
+                text.replace("\"from_cache\":false", "\"from_cache\":true")
+            };
+            assert_eq!(text(&output.stdout), text(&fresh.stdout), "{question}, time {time}");
+            assert_eq!(text(&output.stderr), text(&fresh.stderr), "{question}, time {time}");
+            assert_eq!(output.status.code(), fresh.status.code(), "{question}, time {time}");
+        }
+    }
+    assert_eq!(place.kept("kept").len(), 3);
+}
+
 #[test]
 fn a_damaged_entry_changes_no_answer() {
     let place = Place::new(20_000);
-    let questions: [&[&str]; 4] = [
+    let questions: [&[&str]; 5] = [
         &["at", "snapshot.pickle", "--json"],
         &["top", "snapshot.pickle"],
+        &["show", "a:1000", "snapshot.pickle"],
         &["events", "snapshot.pickle", "--json"],
         &["insights", "snapshot.pickle"],
     ];
     let right = questions.map(|question| place.answer(question));
-    let [entry] = place.kept("columns").try_into().unwrap();
-    let whole = fs::read(&entry).unwrap();
+    // The entry, and what lies beside it.
+    let files = [place.kept("columns"), place.kept("kept")].concat();
+    let files: Vec<_> = files.iter().map(|path| (path, fs::read(path).unwrap())).collect();
+    assert!(files.len() > 1);
     // Half a chunk of every three, so that every column is hit in some round.
     for first in [1, 2, 3] {
         for (question, right) in questions.iter().zip(&right) {
             place.kept("answer").iter().for_each(|answer| fs::remove_file(answer).unwrap());
-            let mut damaged = whole.clone();
-            for chunk in damaged.chunks_mut(1 << 16).skip(first).step_by(3) {
-                let half = chunk.len() / 2;
-                chunk[..half].fill(0xa5);
+            for (path, whole) in &files {
+                let mut damaged = whole.clone();
+                for chunk in damaged.chunks_mut(1 << 16).skip(first).step_by(3) {
+                    let half = chunk.len() / 2;
+                    chunk[..half].fill(0xa5);
+                }
+                fs::write(path, damaged).unwrap();
+                assert_eq!(&place.answer(question), right, "{question:?}");
+                files.iter().for_each(|(path, whole)| fs::write(path, whole).unwrap());
             }
-            fs::write(&entry, damaged).unwrap();
-            assert_eq!(&place.answer(question), right, "{question:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::protocol::Weigh;
 fn call_tree(file: &File, device: &Device, weigh: Weigh, direction: Direction, own: bool) -> CallTree {
     let replay = &device.replay;
     let weights = match weigh {
-        Weigh::Live(at) => live_weights(replay, &replay.state(at.min(replay.end())), |_, _| true),
+        Weigh::Live(at) => live_weights(&replay.state(at.min(replay.end())), |_, _| true),
         Weigh::Lifetime(from, to) => lifetime_weights(replay, from, to, |_, _| true),
     };
     let keep = |frame: FrameId| {

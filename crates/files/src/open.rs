@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use rayon::prelude::*;
-use vramscope_analysis::Replay;
+use vramscope_analysis::{Conclusions, Finding, Replay, Span, insights, spans};
+use vramscope_format::Units;
 use vramscope_naming::Name;
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
-use crate::cache::{Cache, Fingerprint};
+use crate::cache::{Cache, Fingerprint, Keep};
 use crate::fetch::{Fetched, Fetching};
 use crate::find::Input;
 use crate::regular::{Links, open_regular};
@@ -95,6 +96,8 @@ pub struct Opened {
     pub replays: Vec<Arc<Replay>>,
     /// Whether it came from the cache.
     pub from_cache: bool,
+    /// The entry that it came from.
+    entry: Option<(Cache, Fingerprint)>,
     storing: Storing,
 }
 
@@ -108,7 +111,34 @@ impl Opened {
             snapshot: Arc::clone(&self.snapshot),
             replays: self.replays.clone(),
             from_cache: self.from_cache,
+            entry: self.entry.clone(),
             storing: Storing(None),
+        }
+    }
+
+    /// What is concluded about the allocations of one of the replays.
+    pub fn conclusions(&self, replay: &Replay) -> Conclusions {
+        self.once(replay, || Conclusions::new(&self.snapshot, replay))
+    }
+
+    /// What is worth a word about a device, with sizes in binary units.
+    pub fn findings(&self, replay: &Replay) -> Vec<Finding> {
+        self.once(replay, || {
+            insights(&self.snapshot, replay, &self.spans(replay), &|bytes| Units::Binary.size(bytes))
+        })
+    }
+
+    /// The annotations of a device as spans, in order of beginning.
+    pub fn spans(&self, replay: &Replay) -> Vec<Span> {
+        self.once(replay, || spans(&self.snapshot, replay.device()))
+    }
+
+    /// What follows from the whole trace of a device. Of a file in the cache it is worked out once.
+    fn once<T: Keep>(&self, replay: &Replay, make: impl FnOnce() -> T) -> T {
+        // Frames that the user passes over may change it.
+        match self.entry.as_ref().filter(|_| self.snapshot.ignored_frames.is_empty()) {
+            Some((cache, source)) => cache.kept(source, replay.device(), make),
+            None => make(),
         }
     }
 
@@ -181,7 +211,8 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
     {
         progress.advance(bytes);
         let replays = replays.into_iter().map(Arc::new).collect();
-        return Ok(Opened { from_cache: true, ..ready(input, bytes, Arc::new(snapshot), replays) });
+        let entry = Some((cache.clone(), fingerprint.clone()));
+        return Ok(Opened { from_cache: true, entry, ..ready(input, bytes, Arc::new(snapshot), replays) });
     }
     let (mut snapshot, bytes) = fetched(Fetching::start(|| Ok(file)), bytes)?;
     sidecar::add(&mut snapshot, &input.path, &sidecars);
@@ -224,7 +255,8 @@ fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, F
 /// What is read and replayed.
 fn ready(input: &Input, bytes: u64, snapshot: Arc<Snapshot>, replays: Vec<Arc<Replay>>) -> Opened {
     let (path, name) = (input.path.clone(), input.name.clone().with_what_the_file_says(&snapshot));
-    Opened { path, name, bytes, snapshot, replays, from_cache: false, storing: Storing(None) }
+    let (entry, storing) = (None, Storing(None));
+    Opened { path, name, bytes, snapshot, replays, from_cache: false, entry, storing }
 }
 
 /// Parses what is fetched, to its end.

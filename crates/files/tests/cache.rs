@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use vramscope_analysis::{AllocIdx, Conclusions, Moment, makers};
 use vramscope_files::{Answer, Cache, Opened, distrust_cache, find, is_cache_damaged, open};
 use vramscope_testkit::{Dialect, Options, Program, write};
 
@@ -26,7 +27,11 @@ impl Place {
     }
 
     fn write(&self, seed: u64) {
-        let program = Program::new(Options { events: 20_000, seed, ..Options::default() });
+        self.write_events(20_000, seed);
+    }
+
+    fn write_events(&self, events: u64, seed: u64) {
+        let program = Program::new(Options { events, seed, ..Options::default() });
         write::write(&program, Dialect::Protocol(4), File::create(self.file()).unwrap()).unwrap();
         assert!(self.file().metadata().unwrap().len() > 2 << 20);
     }
@@ -179,11 +184,97 @@ fn said(opened: &Opened) -> Vec<String> {
         .flat_map(|replay| {
             let events = replay.events() as u32;
             (0..=events).step_by(997).map(|moment| {
-                let state = replay.state(vramscope_analysis::Moment(moment));
+                let state = replay.state(Moment(moment));
                 format!("{:?} {:?} {:?}", state.counters, state.live, replay.verdict())
             })
         })
         .collect()
+}
+
+/// What is kept at some moments, and beside the entry, is what a walk over the whole trace finds. The trace is long enough
+/// that several sets of live allocations are stored.
+#[test]
+fn a_moment_from_the_cache_is_that_of_a_whole_walk() {
+    let place = Place::new();
+    place.write_events(300_000, 3);
+    let first = place.open();
+    let mapped = place.cache.clone().mapped();
+    let again = || open(&find(&[place.file()]).0[0], Some(&mapped), &()).unwrap();
+    let (read, kept) = (&first.replays[0], again());
+    assert!(kept.from_cache);
+    let replay = &kept.replays[0];
+    let mut held = first.snapshot.segments.len();
+    for at in (0..=replay.events() as u32).step_by(7_919).map(Moment) {
+        let table = read.allocations().iter();
+        let walked: Vec<_> = table.filter(|(_, allocation)| allocation.is_live(at)).collect();
+        let mut live = replay.live_rows(at);
+        live.sort_unstable_by_key(|(index, _)| *index);
+        assert!(live == walked, "{at:?}");
+        let requested: u64 = walked.iter().map(|(_, allocation)| allocation.requested).sum();
+        assert_eq!(replay.counters(at).requested.unsigned_abs(), requested, "{at:?}");
+        assert_eq!(replay.held(at), read.held(at), "{at:?}");
+        let reserved: u64 = replay.held(at).iter().map(|range| range.size).sum();
+        assert_eq!(replay.counters(at).reserved.unsigned_abs(), reserved, "{at:?}");
+        held = held.max(replay.held(at).len());
+    }
+    assert!(held > 1);
+    let mut made = vec![(0, 0, 0); first.snapshot.stacks.ids().count()];
+    for (_, allocation) in read.allocations().iter() {
+        let (count, bytes, largest) = &mut made[allocation.stack.index()];
+        (*count, *bytes) = (*count + 1, *bytes + allocation.requested);
+        *largest = allocation.requested.max(*largest);
+    }
+    for (stack, found) in makers(&replay.made()) {
+        assert_eq!((found.count, found.bytes, found.largest), made[stack.index()], "{stack:?}");
+    }
+    assert_eq!(makers(&replay.made()).count(), made.iter().filter(|(count, ..)| *count > 0).count());
+    assert!(replay.made() == read.made());
+    // Worked out, then from the file beside the entry.
+    let fresh = Conclusions::new(&first.snapshot, read);
+    for opened in [again(), again()] {
+        let replay = &opened.replays[0];
+        let found = opened.conclusions(replay);
+        assert_eq!(found.steps, fresh.steps);
+        for index in (0..replay.allocations().len() as u32).step_by(13).map(AllocIdx) {
+            let of = |found: &Conclusions| format!("{:?}", found.of(&first.snapshot, replay, index));
+            assert_eq!(of(&found), of(&fresh));
+            let backward = |found: &Conclusions| found.backward_of(&first.snapshot, replay, index);
+            assert_eq!(backward(&found), backward(&fresh));
+        }
+        assert_eq!(opened.findings(replay), first.findings(read));
+        assert_eq!(opened.spans(replay), first.spans(read));
+    }
+    assert!(!is_cache_damaged());
+}
+
+/// The file beside an entry goes with it, counts with it, and is worked out again when it is damaged.
+#[test]
+fn what_is_kept_beside_an_entry() {
+    let place = Place::new();
+    let first = place.open();
+    let right = first.findings(&first.replays[0]);
+    let opened = place.open();
+    let replay = &opened.replays[0];
+    assert_eq!(opened.findings(replay), right);
+    opened.conclusions(replay);
+    let beside = || -> Vec<PathBuf> {
+        let listed = fs::read_dir(place.folder.path().join("cache")).unwrap();
+        let paths = listed.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|ending| ending == "kept")).collect()
+    };
+    assert_eq!(beside().len(), 3, "findings, the spans that they need, conclusions");
+    let [entry] = place.cache.entries().try_into().unwrap();
+    let all = beside().into_iter().chain(place.entries()).map(|path| path.metadata().unwrap().len());
+    assert_eq!((entry.bytes, entry.answers), (all.sum(), 0));
+    for path in beside() {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.iter_mut().skip(1 << 16).step_by(5).for_each(|byte| *byte ^= 0x21);
+        fs::write(path, bytes).unwrap();
+    }
+    assert_eq!(opened.findings(replay), right);
+    place.write(2);
+    place.open();
+    assert!(beside().is_empty(), "they were about another file");
 }
 
 #[test]

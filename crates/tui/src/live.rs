@@ -90,7 +90,7 @@ impl Live {
     pub(crate) fn new(subject: Subject<'_>, at: Moment, filter: &ActiveFilter) -> Self {
         let state = subject.replay().state(at);
         let keep = |index: AllocIdx, allocation: &_| filter.keeps(subject, index, allocation);
-        let weights = live_weights(subject.replay(), &state, keep);
+        let weights = live_weights(&state, keep);
         let total = weights.iter().fold(Sum::default(), |sum, weight| Sum {
             bytes: sum.bytes.saturating_add(weight.bytes),
             count: sum.count + weight.count,

@@ -6,6 +6,7 @@
 
 use hashbrown::HashMap;
 use vramscope_format::{backward_function, place};
+use vramscope_mapped::Buffer;
 use vramscope_snapshot::{Additions, EventIdx, Frame, FrameId, Snapshot, StackId, StrId};
 
 use crate::conclusions::known::KnownBy;
@@ -17,7 +18,7 @@ use crate::replay::allocations::{AllocIdx, Moment};
 
 /// For each allocation of a backward pass the forward allocation that the pass frees next.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers(Vec<u32>);
+pub(crate) struct Answers(pub(crate) Buffer<u32>);
 
 impl Answers {
     pub(crate) fn new(replay: &Replay, passes: &Passes) -> Self {
@@ -44,7 +45,7 @@ impl Answers {
             // After the last of them the pass finishes what it is at.
             waiting.drain(..).for_each(|index| answers[index.index()] = last);
         }
-        Self(answers)
+        Self(answers.into())
     }
 
     /// The forward allocation that an allocation answers to.

@@ -1,12 +1,17 @@
 //! Everything that is concluded about each allocation: the columns of tables and of `at --json`.
 
+use std::io::{self, Seek, Write};
+
+use serde::{Deserialize, Serialize};
+use vramscope_mapped::{Buffer, Store, StoreError, Writer};
+use vramscope_snapshot::stored::{get_small, put_small};
 use vramscope_snapshot::{Snapshot, StrId};
 
 use crate::conclusions::backward::forward_line;
 use crate::conclusions::categories::{Categories, Rules};
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::modules::Modules;
-use crate::conclusions::passes::Passes;
+use crate::conclusions::passes::Part;
 use crate::conclusions::run::Run;
 use crate::conclusions::steps::{Steps, step_name};
 use crate::questions::phases::phase_name;
@@ -15,7 +20,7 @@ use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Moment};
 
 /// What is concluded about the allocations of a device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Conclusions {
     /// What each is for.
     pub categories: Categories,
@@ -23,9 +28,12 @@ pub struct Conclusions {
     pub modules: Modules,
     /// The steps of the run.
     pub steps: Steps,
-    passes: Passes,
+    /// For each allocation the pass that it was made in: a [`Part`] plus one, 0 for none.
+    #[serde(skip)]
+    parts: Buffer<u8>,
     /// For each allocation the innermost annotation that it was made in.
-    phases: Vec<StrId>,
+    #[serde(skip)]
+    phases: Buffer<StrId>,
 }
 
 /// What is concluded about one allocation.
@@ -62,17 +70,48 @@ impl Conclusions {
         let categories = Categories::new(snapshot, replay, &run, &Rules::default());
         let modules = Modules::of_run(snapshot, replay, &run);
         let steps = Steps::new(snapshot, replay, &run.spans, &run.passes);
-        let phases = phases(snapshot, replay, &run.spans);
-        Self { categories, modules, steps, passes: run.passes, phases }
+        let phases = phases(snapshot, replay, &run.spans).into();
+        let part = |&opened: &Moment| run.passes.inside(opened).map_or(0, |pass| pass.part as u8 + 1);
+        let parts = replay.allocations().opened.iter().map(part).collect();
+        Self { categories, modules, steps, parts, phases }
+    }
+
+    /// The pass that an allocation was made in.
+    fn part(&self, index: AllocIdx) -> Option<Part> {
+        let number = self.parts.get(index.index())?.checked_sub(1)?;
+        Part::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Adds everything to a file.
+    pub fn put<W: Write + Seek>(&self, out: &mut Writer<W>) -> io::Result<()> {
+        put_small("conclusions", self, out)?;
+        out.put("category", &self.categories.of)?;
+        out.put("known_by", &self.categories.known_by)?;
+        out.put("module", &self.modules.of)?;
+        out.put("answers_to", &self.modules.answers.0)?;
+        out.put("part", &self.parts)?;
+        out.put("phase", &self.phases)
+    }
+
+    /// What [`Conclusions::put`] added. Looking at an allocation touches what is about it.
+    pub fn get(store: &Store) -> Result<Self, StoreError> {
+        let mut found: Self = get_small("conclusions", store)?;
+        found.categories.of = store.get("category")?;
+        found.categories.known_by = store.get("known_by")?;
+        found.modules.of = store.get("module")?;
+        found.modules.answers.0 = store.get("answers_to")?;
+        found.parts = store.get("part")?;
+        found.phases = store.get("phase")?;
+        Ok(found)
     }
 
     /// What is concluded about an allocation of this device.
     pub fn of<'a>(&'a self, snapshot: &'a Snapshot, replay: &Replay, index: AllocIdx) -> Conclusion<'a> {
-        let opened = replay.allocation(index).opened;
+        let opened = replay.allocations().opened[index.index()];
         let category = self.categories.names().get(self.categories.of(index)).map_or("", String::as_str);
         let annotated = self.phases.get(index.index()).copied().unwrap_or_default();
         let phase = match annotated {
-            StrId::EMPTY => self.passes.inside(opened).map(|pass| pass.part.name()),
+            StrId::EMPTY => self.part(index).map(Part::name),
             name => Some(phase_name(snapshot.text(name))),
         };
         Conclusion {

@@ -70,12 +70,12 @@ struct Family {
     before: Moment,
 }
 
-/// The lives of the blocks of a device. `keep` says which count.
+/// The lives of some of the blocks of a device, which come in order.
 pub fn lives(
     snapshot: &Snapshot,
     replay: &Replay,
     steps: &Steps,
-    keep: impl Fn(AllocIdx, &Allocation) -> bool,
+    blocks: impl Iterator<Item = (AllocIdx, Allocation)>,
 ) -> Lives {
     let events = snapshot.events(replay.device());
     let freed_by = |block: &Allocation| block.released.event().map(|event| events.get(event.index()).stack);
@@ -84,7 +84,7 @@ pub fn lives(
     let mut twins: HashMap<(StackId, u64), Twins> = HashMap::new();
     // The last block of each stack and size that has no twin yet.
     let mut single: HashMap<(StackId, u64), Allocation> = HashMap::new();
-    for (index, block) in replay.allocations().iter().filter(|(index, block)| keep(*index, block)) {
+    for (index, block) in blocks {
         let has_stack = block.recorded.has_frames();
         if block.opened == Moment::START {
             continue;

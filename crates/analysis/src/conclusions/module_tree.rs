@@ -87,8 +87,8 @@ pub fn module_tree(
     let kept = |index: AllocIdx| keep(index, &replay.allocation(index));
     let rows = Rows::new(snapshot, replay, conclusions, by, &mut tree);
     let mut outside = Held::default();
-    for &index in state.live.iter().filter(|&&index| kept(index)) {
-        let requested = replay.allocation(index).requested;
+    for (index, allocation) in state.allocations().filter(|(index, allocation)| keep(*index, allocation)) {
+        let requested = allocation.requested;
         let is_activation = conclusions.categories.of(index) == usize::from(ACTIVATIONS);
         let activations = if is_activation { requested } else { 0 };
         let held = Held { requested, count: 1, activations, backward: 0 };

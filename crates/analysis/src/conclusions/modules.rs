@@ -10,6 +10,8 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use vramscope_mapped::Buffer;
 use vramscope_snapshot::{Snapshot, StrId};
 
 use crate::conclusions::backward::Answers;
@@ -23,14 +25,16 @@ use crate::replay::allocations::{AllocIdx, Allocation};
 use crate::replay::state::State;
 
 /// A module for each allocation of a device that has one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Modules {
     names: Vec<String>,
     /// A row of `names` plus one for each allocation; 0 for none.
-    of: Vec<u32>,
+    #[serde(skip)]
+    pub(crate) of: Buffer<u32>,
     /// Classes of modules, by row of `names`.
-    classes: HashMap<usize, String>,
-    answers: Answers,
+    classes: BTreeMap<usize, String>,
+    #[serde(skip)]
+    pub(crate) answers: Answers,
     known_by: KnownBy,
 }
 
@@ -42,7 +46,7 @@ impl Modules {
 
     pub(crate) fn of_run(snapshot: &Snapshot, replay: &Replay, run: &Run) -> Self {
         let by_role = Roles::new(snapshot, replay).modules(snapshot);
-        let mut classes = HashMap::new();
+        let mut classes = BTreeMap::new();
         let (mut names, of, mut known_by) = match recorded(snapshot, replay, &mut classes) {
             Some((names, of)) => (names, of, KnownBy::Recorded),
             None => {
@@ -57,7 +61,8 @@ impl Modules {
         if !by_role.is_empty() && known_by == KnownBy::Unknown {
             known_by = KnownBy::Recorded;
         }
-        let mut modules = Self { names, of, classes, answers: Answers::new(replay, &run.passes), known_by };
+        let mut modules =
+            Self { names, of: of.into(), classes, answers: Answers::new(replay, &run.passes), known_by };
         modules.add(by_role, replay.allocations().len());
         modules
     }
@@ -67,7 +72,8 @@ impl Modules {
         if by_role.is_empty() {
             return;
         }
-        self.of.resize(allocations, 0);
+        let of = self.of.to_mut();
+        of.resize(allocations, 0);
         let mut rows: HashMap<String, u32> = self.names.iter().cloned().zip(1..).collect();
         let mut by_role: Vec<_> = by_role.into_iter().collect();
         by_role.sort_unstable();
@@ -76,7 +82,7 @@ impl Modules {
                 self.names.push(module.to_owned());
                 self.names.len() as u32
             });
-            if let Some(of) = self.of.get_mut(index.index()) {
+            if let Some(of) = of.get_mut(index.index()) {
                 *of = row;
             }
         }
@@ -108,16 +114,10 @@ impl Modules {
 
     /// What each module has of what is live, with what the backward pass made for it; what no module has comes under
     /// `(no module)`. Names of layers that are inferred say so. `keep` says which allocations count.
-    pub fn sums(
-        &self,
-        replay: &Replay,
-        state: &State,
-        keep: impl Fn(AllocIdx, &Allocation) -> bool,
-    ) -> BTreeMap<String, Sum> {
+    pub fn sums(&self, state: &State, keep: impl Fn(AllocIdx, &Allocation) -> bool) -> BTreeMap<String, Sum> {
         let mark = if self.known_by == KnownBy::Likely { " (inferred)" } else { "" };
         let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
-        for &index in &state.live {
-            let allocation = replay.allocation(index);
+        for (index, allocation) in state.allocations() {
             if keep(index, &allocation) {
                 let module = self.of(index).or_else(|| self.of_backward(index));
                 let name = module.map_or_else(|| "(no module)".to_owned(), |name| format!("{name}{mark}"));
@@ -200,7 +200,7 @@ fn first_number(path: &str) -> Option<(&str, u32)> {
 fn recorded(
     snapshot: &Snapshot,
     replay: &Replay,
-    classes: &mut HashMap<usize, String>,
+    classes: &mut BTreeMap<usize, String>,
 ) -> Option<(Vec<String>, Vec<u32>)> {
     if snapshot.metas.iter().all(|meta| meta.user_metadata == StrId::EMPTY) {
         return None;

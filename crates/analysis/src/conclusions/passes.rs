@@ -31,6 +31,9 @@ pub enum Part {
 }
 
 impl Part {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Forward, Self::Backward, Self::Optimizer];
+
     /// The word that JSON, tables and people read.
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,8 +96,7 @@ impl Passes {
         if list.is_empty() {
             known_by = KnownBy::Unknown;
         }
-        let by_part = [Part::Forward, Part::Backward, Part::Optimizer]
-            .map(|part| list.iter().filter(|pass| pass.part == part).copied().collect());
+        let by_part = Part::ALL.map(|part| list.iter().filter(|pass| pass.part == part).copied().collect());
         Self { list, by_part, known_by }
     }
 

@@ -89,7 +89,7 @@ impl RankDigest {
         (peak, end): (Peak, Moment),
         keep: impl Fn(AllocIdx, &Allocation) -> bool,
     ) -> Self {
-        let live = |at: Moment| by_line(snapshot, &live_weights(replay, &replay.state(at), &keep));
+        let live = |at: Moment| by_line(snapshot, &live_weights(&replay.state(at), &keep));
         let at_end = live(end);
         let starts = spans.iter().take(MOST_SPANS).filter_map(|span| {
             let name = snapshot.text(span.name);

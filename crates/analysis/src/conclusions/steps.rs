@@ -21,7 +21,7 @@ use crate::replay::Replay;
 use crate::replay::allocations::Moment;
 
 /// One step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// Its number: the program's own (`ProfilerStep#7` is 7), else counted from 0.
     pub number: u64,
@@ -67,7 +67,7 @@ impl StepsBy {
 }
 
 /// The steps of a device in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
     /// In order; each begins where the one before ends.
     pub list: Vec<Step>,

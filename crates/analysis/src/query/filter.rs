@@ -7,7 +7,7 @@ use super::{MomentSpec, Pattern, QueryError, error};
 use crate::conclusions::categories::{Categories, Rules, classify};
 use crate::conclusions::insight::Finding;
 use crate::questions::frames::{is_internal, no_frame, user_frame};
-use crate::questions::pools::{Pools, has_private};
+use crate::questions::pools::{DEFAULT_POOL, Pools, has_private};
 use crate::questions::spans::spans;
 use crate::questions::weights::{Weight, live_weights, peak_of};
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
@@ -112,7 +112,7 @@ impl Filter {
             |stack: StackId| self.stacks.iter().all(|pattern| pattern.matches_stack(snapshot, stack));
         Ok(Selection {
             stacks: (!self.stacks.is_empty()).then(|| snapshot.stacks.ids().map(matches).collect()),
-            pools: self.pool.map(|_| Pools::all(snapshot, replay)),
+            pools: self.pool.filter(|_| has_private(snapshot)).map(|_| Pools::all(snapshot, replay)),
             category: self.category.as_deref().map(|name| category(snapshot, replay, name)).transpose()?,
             phase: self.phase.as_deref().map(|name| phase(snapshot, replay, name)).transpose()?,
             bounds: since.is_some() || until.is_some(),
@@ -185,7 +185,7 @@ pub struct Selection {
     filter: Filter,
     /// For each stack whether it matches.
     stacks: Option<Vec<bool>>,
-    /// Which pool each allocation lies in, where that counts.
+    /// Which pool each allocation lies in, where that counts and there are several.
     pools: Option<Pools>,
     category: Option<(Categories, usize)>,
     phase: Option<Vec<(Moment, Moment)>>,
@@ -249,8 +249,8 @@ impl Selection {
     }
 
     /// What each stack holds at a moment, of what counts.
-    pub fn live(&self, snapshot: &Snapshot, replay: &Replay, state: &State) -> Vec<Weight> {
-        live_weights(replay, state, |index, allocation| self.keeps(snapshot, index, allocation))
+    pub fn live(&self, snapshot: &Snapshot, state: &State) -> Vec<Weight> {
+        live_weights(state, |index, allocation| self.keeps(snapshot, index, allocation))
     }
 
     fn keeps_size(&self, size: u64) -> bool {
@@ -286,7 +286,7 @@ impl Selection {
     }
 
     fn pool_of(&self, index: AllocIdx) -> Option<Pool> {
-        self.pools.as_ref()?.pool_of(index)
+        self.pools.as_ref().map_or(Some(DEFAULT_POOL), |pools| pools.pool_of(index))
     }
 
     /// Whether an event counts, apart from its time. An event whose pool was not recorded has that of its allocation

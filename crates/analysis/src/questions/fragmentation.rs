@@ -86,7 +86,7 @@ pub fn fragmentation(
                 vramscope_format::signed(sizes.fold(0, u64::saturating_add))
             }
         };
-        let pins = pinned(replay, &state);
+        let pins = pinned(&state);
         let mut is_pinned = vec![false; state.ranges.len()];
         pins.iter().for_each(|pinned| is_pinned[pinned.range] = true);
         let mut sample = Sample { at, reserved, free: 0, largest_hole: 0, unusable: 0, idle_segments: 0 };

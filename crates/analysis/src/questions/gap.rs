@@ -100,8 +100,7 @@ pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
     let difference = i128::from(state.counters.reserved) - i128::from(state.counters.requested);
     let mut gap = Gap { total: cut(difference), ..Gap::default() };
     let mut lived_in = vec![false; state.ranges.len()];
-    for &index in &state.live {
-        let allocation = replay.allocation(index);
+    for (_, allocation) in state.allocations() {
         let after = state.ranges.partition_point(|range| range.addr <= allocation.addr);
         if let Some(range) = after.checked_sub(1) {
             lived_in[range] = true;

@@ -1,5 +1,7 @@
 //! What lived at the same time: at a moment, or at any time between two, by operator or by stack.
 
+use std::cmp::Reverse;
+
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use vramscope_format::phase;
@@ -89,8 +91,10 @@ pub fn overlap(
     let mut names: HashMap<StackId, usize> = HashMap::new();
     let mut groups: Vec<Overlap> = Vec::new();
     let mut by_name: HashMap<String, usize> = HashMap::new();
-    for index in replay.overlapping(from, to) {
-        let allocation = replay.allocation(index);
+    let mut found = replay.overlapping_rows(from, to);
+    // So those of each group come largest first.
+    found.sort_by_key(|(index, allocation)| (Reverse(allocation.requested), *index));
+    for (index, allocation) in found {
         if !keep(index, &allocation) {
             continue;
         }
@@ -107,10 +111,6 @@ pub fn overlap(
             group.bytes = group.bytes.saturating_add(allocation.requested);
             group.allocations.push(index);
         }
-    }
-    let size = |index: &AllocIdx| replay.allocation(*index).requested;
-    for group in &mut groups {
-        group.allocations.sort_by_key(|index| (std::cmp::Reverse(size(index)), *index));
     }
     groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     groups

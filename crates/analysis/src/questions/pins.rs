@@ -23,7 +23,7 @@ pub struct Pinned {
 }
 
 /// The partly used ranges, sorted by free bytes.
-pub fn pinned(replay: &Replay, state: &State) -> Vec<Pinned> {
+pub fn pinned(state: &State) -> Vec<Pinned> {
     let mut found: Vec<Pinned> = Vec::new();
     for hole in &state.holes {
         match found.last_mut() {
@@ -33,10 +33,7 @@ pub fn pinned(replay: &Replay, state: &State) -> Vec<Pinned> {
             }
             _ => {
                 let Some(range) = state.ranges.get(hole.range) else { continue };
-                let until = |addr: u64| {
-                    state.live.partition_point(|&index| replay.allocations().addr[index.index()] < addr)
-                };
-                let live = until(range.addr)..until(range.end());
+                let live = state.live_before(range.addr)..state.live_before(range.end());
                 found.push(Pinned { range: hole.range, free: hole.size, largest_hole: hole.size, live });
             }
         }

@@ -82,7 +82,7 @@ impl Pools {
                     Effect::Closed(index) => build.close(replay, index, now),
                     Effect::Held(change) => {
                         let stated = snapshot.events(replay.device()).get(change.event.index()).pool;
-                        build.hold(change, stated, now);
+                        build.hold(&change, stated, now);
                     }
                 }
             }

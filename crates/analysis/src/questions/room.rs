@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use vramscope_snapshot::{Pool, Snapshot, StreamId};
 
 use crate::questions::pools::known_pool;
-use crate::replay::Replay;
 use crate::replay::state::State;
 
 /// What one pool and stream has free.
@@ -31,7 +30,7 @@ pub struct Room {
 }
 
 /// What each pool and stream has free, most first.
-pub fn room(snapshot: &Snapshot, replay: &Replay, state: &State) -> Vec<Room> {
+pub fn room(snapshot: &Snapshot, state: &State) -> Vec<Room> {
     let mut rooms: BTreeMap<(Option<Pool>, StreamId), Room> = BTreeMap::new();
     let mut keys = Vec::with_capacity(state.ranges.len());
     for range in &state.ranges {
@@ -56,8 +55,7 @@ pub fn room(snapshot: &Snapshot, replay: &Replay, state: &State) -> Vec<Room> {
         };
         room.releasable = room.releasable.saturating_add(releasable);
     }
-    for &index in &state.live {
-        let allocation = replay.allocation(index);
+    for (_, allocation) in state.allocations() {
         if allocation.released > state.at {
             continue;
         }

@@ -9,13 +9,14 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{DeviceId, Snapshot, Stage, StrId};
 
 use crate::replay::allocations::Moment;
 use crate::replay::times::Times;
 
 /// One phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// Its name.
     pub name: StrId,

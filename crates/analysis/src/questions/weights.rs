@@ -19,13 +19,8 @@ pub struct Weight {
 }
 
 /// Requested bytes of what is live, by stack, heaviest first. `keep` says which allocations count.
-pub fn live_weights(
-    replay: &Replay,
-    state: &State,
-    keep: impl Fn(AllocIdx, &Allocation) -> bool,
-) -> Vec<Weight> {
-    let live = state.live.iter().map(|&index| (index, replay.allocation(index)));
-    let kept = live.filter(|(index, allocation)| keep(*index, allocation));
+pub fn live_weights(state: &State, keep: impl Fn(AllocIdx, &Allocation) -> bool) -> Vec<Weight> {
+    let kept = state.allocations().filter(|(index, allocation)| keep(*index, allocation));
     sum(kept.map(|(_, allocation)| (allocation.stack, allocation.requested)))
 }
 

@@ -173,7 +173,7 @@ impl BlockMap<'_> {
             }
             let link = self.pairing.links[row];
             if let Some(segment) = link.as_segment() {
-                let change = &ranges.changes[segment];
+                let Some(change) = ranges.changes.get(segment) else { continue };
                 if change.held {
                     self.expandable = change.range.expandable;
                     self.hold(&change.range);

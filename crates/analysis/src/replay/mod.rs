@@ -12,6 +12,7 @@
 pub(crate) mod allocations;
 mod blocks;
 pub(crate) mod counters;
+mod live;
 pub(crate) mod pairing;
 pub(crate) mod ranges;
 pub(crate) mod rounding;
@@ -38,6 +39,7 @@ use verdict::Verdict;
 
 use crate::conclusions::backward::attribute;
 use crate::pictures::extreme::End;
+use crate::questions::made::Made;
 
 /// The highest value of a counter, and when it was first reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +79,9 @@ pub struct Replay {
     /// Addresses of segments that an NPU uses as workspaces: no allocation lies in them, and they are not free.
     workspaces: Vec<u64>,
     verdict: Verdict,
+    /// What each stack made, where it comes from a file.
+    #[serde(skip)]
+    made: Buffer<Made>,
 }
 
 impl Replay {
@@ -118,6 +123,7 @@ impl Replay {
             ooms: ooms(events),
             workspaces: pairing.workspaces,
             verdict,
+            made: Buffer::new(),
         }
     }
 
@@ -138,6 +144,7 @@ impl Replay {
             ooms: ooms(snapshot.events(device)),
             workspaces: pairing.workspaces,
             verdict,
+            made: Buffer::new(),
         };
         replay.timeline = Timeline::new(replay.source(), start_reserved);
         replay
@@ -157,6 +164,12 @@ impl Replay {
     /// Says for each allocation where in the program it belongs.
     pub(crate) fn set_stacks(&mut self, attributed: Buffer<StackId>) {
         self.allocations.attributed = attributed;
+        self.made = Buffer::new();
+    }
+
+    /// What each stack made, if that is known without looking at allocations.
+    pub(crate) fn kept_made(&self) -> Option<&[Made]> {
+        (!self.made.is_empty()).then_some(&*self.made)
     }
 
     /// Which device.
@@ -264,7 +277,12 @@ impl Replay {
 
     /// The allocations live at a moment, those that await their free included, in no particular order.
     pub fn live(&self, at: Moment) -> Vec<AllocIdx> {
-        self.timeline.live_unsorted(&self.source(), at)
+        self.timeline.live.at(&self.source(), at)
+    }
+
+    /// The same with what is known of each.
+    pub fn live_rows(&self, at: Moment) -> Vec<(AllocIdx, Allocation)> {
+        self.timeline.live.rows_at(&self.source(), at)
     }
 
     /// The allocations that live at any moment from one to another, both included, in no particular order.
@@ -274,10 +292,17 @@ impl Replay {
         found
     }
 
+    /// The same with what is known of each.
+    pub(crate) fn overlapping_rows(&self, from: Moment, to: Moment) -> Vec<(AllocIdx, Allocation)> {
+        let mut found = self.live_rows(from);
+        found.extend(self.source().opened_between(from, to).map(|index| (index, self.allocation(index))));
+        found
+    }
+
     /// The complete map of memory at a moment.
     pub fn state(&self, at: Moment) -> State {
         let parts = (&self.ranges.at(at.0), self.workspaces.as_slice());
-        State::new(at, self.counters(at), self.live(at), parts, &self.allocations)
+        State::new(at, self.counters(at), self.live_rows(at), parts)
     }
 
     /// Whether a range is a workspace of an NPU: no allocation lies in it, and it is not free.
@@ -291,9 +316,9 @@ impl Replay {
     }
 
     /// The memory that an event takes from the driver or gives back to it.
-    pub fn segment_of(&self, event: EventIdx) -> Option<&Range> {
+    pub fn segment_of(&self, event: EventIdx) -> Option<Range> {
         let row = self.links.get(event.index())?.as_segment()?;
-        self.ranges.changes.get(row).map(|change| &change.range)
+        self.ranges.changes.get(row).map(|change| change.range)
     }
 
     /// What is held from the driver at a moment.
@@ -335,6 +360,11 @@ fn ooms(events: &EventTable) -> Vec<Oom> {
 ///
 /// Trace order is the truth and time is a label that may go backwards, so the last such event counts.
 pub fn moment_at_time(events: &EventTable, time_us: i64) -> Moment {
-    let last = (0..events.len()).rev().find(|&row| events.time_us(row).is_some_and(|time| time <= time_us));
+    let bounds = events.time_bounds();
+    let Some(stretch) = bounds.iter().rposition(|bounds| bounds.least <= time_us) else {
+        return Moment::START;
+    };
+    let rows = stretch * EventTable::TIME_STRIDE..events.len().min((stretch + 1) * EventTable::TIME_STRIDE);
+    let last = rows.rev().find(|&row| events.time_us(row).is_some_and(|time| time <= time_us));
     last.map_or(Moment::START, |row| Moment(row as u32 + 1))
 }

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
+use vramscope_mapped::Buffer;
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, PoolId, Segment, Snapshot, StreamId};
 
 use crate::replay::allocations::Moment;
@@ -124,7 +126,7 @@ impl RangeSet {
 }
 
 /// What an event changed.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) event: EventIdx,
     pub(crate) range: Range,
@@ -139,18 +141,83 @@ impl Change {
     }
 }
 
+/// A change as it is stored.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct StoredChange {
+    addr: u64,
+    size: u64,
+    stream: StreamId,
+    pool: PoolId,
+    event: EventIdx,
+    /// [`EXPANDABLE`] and [`HELD`].
+    flags: u32,
+}
+
+const EXPANDABLE: u32 = 1;
+const HELD: u32 = 2;
+
+impl From<Change> for StoredChange {
+    fn from(Change { event, range, held }: Change) -> Self {
+        let Range { addr, size, stream, pool, expandable } = range;
+        let flags = (u32::from(expandable) * EXPANDABLE) | (u32::from(held) * HELD);
+        Self { addr, size, stream, pool, event, flags }
+    }
+}
+
+impl From<StoredChange> for Change {
+    fn from(StoredChange { addr, size, stream, pool, event, flags }: StoredChange) -> Self {
+        let range = Range { addr, size, stream, pool, expandable: flags & EXPANDABLE != 0 };
+        Self { event, range, held: flags & HELD != 0 }
+    }
+}
+
+/// Changes in order. Looking at some of them touches only these.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes(Buffer<StoredChange>);
+
+/// Those of a source that has no map of memory.
+pub(crate) static NO_CHANGES: Changes = Changes(Buffer::new());
+
+impl Changes {
+    pub(crate) fn get(&self, row: usize) -> Option<Change> {
+        self.0.get(row).map(|&stored| stored.into())
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Change> + '_ {
+        self.0.iter().map(|&stored| stored.into())
+    }
+
+    fn slice(&self, rows: std::ops::Range<usize>) -> impl Iterator<Item = Change> + '_ {
+        self.0.slice(rows).unwrap_or_default().iter().map(|&stored| stored.into())
+    }
+
+    /// How many are of events before one.
+    fn before(&self, event: u32) -> usize {
+        self.0.partition_point(|change| change.event.0 < event)
+    }
+
+    fn push(&mut self, change: Change) {
+        self.0.push(change.into());
+    }
+}
+
 /// The history of what was held.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RangeHistory {
     pub(crate) start: RangeSet,
-    pub(crate) changes: Vec<Change>,
+    #[serde(skip)]
+    pub(crate) changes: Changes,
     /// Bytes held at the start, by the counts alone: the least that keeps the level above zero.
     pub(crate) start_bytes: i64,
     /// By how many bytes the level would have fallen below zero: more is given back, or less is left at the
     /// end, than the events have taken.
     pub(crate) short_bytes: u64,
-    /// Number of changes, and what was held after them.
-    checkpoints: Vec<(usize, Vec<Range>)>,
+    /// Number of changes, and where what was held after them ends in `kept`.
+    checkpoints: Vec<(usize, usize)>,
+    /// What was held, as if it had been taken at once.
+    #[serde(skip)]
+    kept: Changes,
     /// Changes that do not fit the state before them.
     pub(crate) contradictions: u64,
     /// Ranges from before the first event whose stack is known: recording was on when they were taken.
@@ -170,7 +237,8 @@ impl RangeHistory {
         segment_events: &[EventIdx],
         complete: bool,
     ) -> Self {
-        let mut history = Self { changes: changes(events, segment_events), ..Self::default() };
+        let mut history = Self::default();
+        let mut changes = changes(events, segment_events);
         let mut contradictions = 0;
         if complete {
             for segment in snapshot.segments_of(device) {
@@ -186,7 +254,7 @@ impl RangeHistory {
                 contradictions += u64::from(!fits);
             }
         }
-        for change in history.changes.iter_mut().rev() {
+        for change in changes.iter_mut().rev() {
             history.start_bytes = history.start_bytes.saturating_sub(change.bytes());
             if complete {
                 if change.held
@@ -202,6 +270,7 @@ impl RangeHistory {
                 history.start.remove(change.range.addr, change.range.size);
             }
         }
+        history.changes = Changes(changes.into_iter().map(StoredChange::from).collect());
         if !complete {
             history.hold_what_is_used(snapshot, device, events);
             history.start_bytes =
@@ -228,7 +297,7 @@ impl RangeHistory {
     fn raise_start(&mut self) {
         let mut level = i128::from(self.start_bytes);
         let mut lowest = level;
-        for change in &self.changes {
+        for change in self.changes.iter() {
             level += i128::from(change.bytes());
             lowest = lowest.min(level);
         }
@@ -296,10 +365,13 @@ impl RangeHistory {
         let mut last = 0;
         for (applied, change) in self.changes.iter().enumerate() {
             if applied - last >= CHECKPOINT_CHANGES.max(set.0.len()) {
-                self.checkpoints.push((applied, set.iter().copied().collect()));
+                for &range in set.iter() {
+                    self.kept.push(Change { event: EventIdx(0), range, held: true });
+                }
+                self.checkpoints.push((applied, self.kept.0.len()));
                 last = applied;
             }
-            set.apply(change);
+            set.apply(&change);
         }
     }
 
@@ -307,14 +379,14 @@ impl RangeHistory {
     pub(crate) fn at_each(&self, moments: &[Moment], mut visit: impl FnMut(usize, Option<&RangeSet>)) {
         let Some(first) = moments.first() else { return };
         let mut set = self.at(first.0);
-        let before = |at: &Moment| self.changes.partition_point(|change| change.event.0 < at.0);
+        let before = |at: &Moment| self.changes.before(at.0);
         let mut applied = before(first);
         visit(0, Some(&set));
         for (n, at) in moments.iter().enumerate().skip(1) {
             let wanted = before(at);
-            for change in self.changes.get(applied..wanted).unwrap_or_default() {
-                set.apply(change);
-            }
+            self.changes.slice(applied..wanted.max(applied)).for_each(|change| {
+                set.apply(&change);
+            });
             visit(n, (applied < wanted).then_some(&set));
             applied = wanted.max(applied);
         }
@@ -322,18 +394,31 @@ impl RangeHistory {
 
     /// What is held after the changes of all events before `events`.
     pub(crate) fn at(&self, events: u32) -> RangeSet {
-        let wanted = self.changes.partition_point(|change| change.event.0 < events);
-        let kept = self.checkpoints.partition_point(|(applied, _)| *applied <= wanted);
-        let (applied, mut set) = match kept.checked_sub(1).and_then(|kept| self.checkpoints.get(kept)) {
-            Some((applied, ranges)) => {
-                (*applied, RangeSet(ranges.iter().map(|range| (range.addr, *range)).collect()))
+        let wanted = self.changes.before(events);
+        let reached = self.checkpoints.partition_point(|(applied, _)| *applied <= wanted);
+        let end_of = |count: usize| count.checked_sub(1).and_then(|row| self.checkpoints.get(row)).copied();
+        let (applied, mut set) = match end_of(reached) {
+            Some((applied, end)) => {
+                let start = end_of(reached - 1).map_or(0, |(_, end)| end);
+                let ranges = self.kept.slice(start..end).map(|kept| (kept.range.addr, kept.range));
+                (applied, RangeSet(ranges.collect()))
             }
             None => (0, self.start.clone()),
         };
-        for change in self.changes.get(applied..wanted).unwrap_or_default() {
-            set.apply(change);
+        for change in self.changes.slice(applied..wanted) {
+            set.apply(&change);
         }
         set
+    }
+
+    /// The columns, to be stored.
+    pub(crate) fn columns(&self) -> (&Buffer<StoredChange>, &Buffer<StoredChange>) {
+        (&self.changes.0, &self.kept.0)
+    }
+
+    /// Takes the columns that were stored.
+    pub(crate) fn set_columns(&mut self, changes: Buffer<StoredChange>, kept: Buffer<StoredChange>) {
+        (self.changes, self.kept) = (Changes(changes), Changes(kept));
     }
 }
 

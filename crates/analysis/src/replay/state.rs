@@ -2,7 +2,7 @@
 
 use vramscope_snapshot::PoolId;
 
-use crate::replay::allocations::{AllocIdx, Allocations, Moment};
+use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::counters::Counters;
 use crate::replay::ranges::{Range, RangeSet};
 use crate::replay::rounding::GRANULE;
@@ -36,6 +36,8 @@ pub struct State {
     pub counters: Counters,
     /// Live allocations by address, those that await their free included.
     pub live: Vec<AllocIdx>,
+    /// The same with what is known of each.
+    rows: Vec<Allocation>,
     /// Memory held from the driver, by address.
     pub ranges: Vec<Range>,
     /// What is held and free, by address.
@@ -46,17 +48,14 @@ impl State {
     pub(crate) fn new(
         at: Moment,
         counters: Counters,
-        mut live: Vec<AllocIdx>,
+        mut live: Vec<(AllocIdx, Allocation)>,
         (ranges, workspaces): (&RangeSet, &[u64]),
-        allocations: &Allocations,
     ) -> Self {
-        live.sort_unstable_by_key(|index| (allocations.addr[index.index()], *index));
+        live.sort_unstable_by_key(|(index, allocation)| (allocation.addr, *index));
+        let (live, rows): (Vec<_>, Vec<_>) = live.into_iter().unzip();
         let ranges: Vec<Range> = ranges.iter().copied().collect();
         let mut holes = Vec::new();
-        let mut blocks = live.iter().map(|index| {
-            let row = index.index();
-            (allocations.addr[row], allocations.addr[row].saturating_add(allocations.size[row]))
-        });
+        let mut blocks = rows.iter().map(|row| (row.addr, row.addr.saturating_add(row.size)));
         let mut block = blocks.next();
         for (number, range) in ranges.iter().enumerate() {
             let mut free_from = range.addr;
@@ -73,7 +72,17 @@ impl State {
                 holes.push(Hole { addr: free_from, size: range.end() - free_from, range: number });
             }
         }
-        Self { at, counters, live, ranges, holes }
+        Self { at, counters, live, rows, ranges, holes }
+    }
+
+    /// The live allocations by address, with what is known of each.
+    pub fn allocations(&self) -> impl ExactSizeIterator<Item = (AllocIdx, Allocation)> + Clone + '_ {
+        self.live.iter().copied().zip(self.rows.iter().copied())
+    }
+
+    /// How many of them begin before an address.
+    pub fn live_before(&self, addr: u64) -> usize {
+        self.rows.partition_point(|row| row.addr < addr)
     }
 
     /// Bytes of the largest hole: the largest request that fits without more memory from the driver,

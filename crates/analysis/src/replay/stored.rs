@@ -7,6 +7,7 @@ use vramscope_snapshot::stored::{get_small, put_small};
 use vramscope_snapshot::{Column, DeviceId};
 
 use super::Replay;
+use super::live::LiveSets;
 
 /// The names of columns of a device.
 fn named(device: DeviceId, name: &str) -> String {
@@ -50,9 +51,14 @@ impl Replay {
         out.put(name("estimated"), table.estimated.stored())?;
         out.put(name("links"), &self.links)?;
         out.put(name("reserved"), &self.reserved)?;
-        let (stretches, live) = self.timeline.columns();
-        out.put(name("stretches"), stretches)?;
-        out.put(name("live"), live)
+        out.put(name("stretches"), &self.timeline.stretches)?;
+        let (ends, rows) = self.timeline.live.to_rows(&self.allocations);
+        put_small(&name("live_ends"), &ends, out)?;
+        out.put(name("live"), &rows)?;
+        let (changes, kept) = self.ranges.columns();
+        out.put(name("changes"), changes)?;
+        out.put(name("held"), kept)?;
+        out.put(name("made"), &self.made())
     }
 
     fn get(device: DeviceId, store: &Store) -> Result<Self, StoreError> {
@@ -86,7 +92,11 @@ impl Replay {
         }
         replay.links = column(device, "links", store)?;
         replay.reserved = column(device, "reserved", store)?;
-        replay.timeline.set_columns(column(device, "stretches", store)?, column(device, "live", store)?);
+        replay.timeline.stretches = column(device, "stretches", store)?;
+        let ends = get_small(&named(device, "live_ends"), store)?;
+        replay.timeline.live = LiveSets::stored(ends, column(device, "live", store)?);
+        replay.made = column(device, "made", store)?;
+        replay.ranges.set_columns(column(device, "changes", store)?, column(device, "held", store)?);
         Ok(replay)
     }
 }

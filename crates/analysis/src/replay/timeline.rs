@@ -13,8 +13,9 @@ use vramscope_snapshot::EventIdx;
 
 use crate::replay::allocations::{AllocIdx, Allocations, Moment};
 use crate::replay::counters::{Counter, Counters};
+use crate::replay::live::LiveSets;
 use crate::replay::pairing::Link;
-use crate::replay::ranges::Change;
+use crate::replay::ranges::Changes;
 
 /// Events between two kept counters.
 pub(crate) const STRIDE: usize = 256;
@@ -23,7 +24,7 @@ pub(crate) const STRIDE: usize = 256;
 pub(crate) const GROUP: usize = 64;
 
 /// Events between two kept live sets, at the least.
-const LIVE_STRIDE: usize = 4096;
+pub(crate) const LIVE_STRIDE: usize = 4096;
 
 /// The counters before a stretch of [`STRIDE`] events, and their extremes in it, both ends included.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -52,10 +53,8 @@ pub(crate) struct Timeline {
     pub(crate) stretches: Buffer<Stretch>,
     /// The extremes of each [`GROUP`] of stretches.
     pub(crate) groups: Vec<(Counters, Counters)>,
-    /// Moment of each kept live set, and where it ends in `live`.
-    live_sets: Vec<(Moment, usize)>,
     #[serde(skip)]
-    live: Buffer<AllocIdx>,
+    pub(crate) live: LiveSets,
     pub(crate) crowded: Vec<Crowded>,
 }
 
@@ -81,7 +80,7 @@ pub(crate) struct Source<'a> {
     pub(crate) allocations: &'a Allocations,
     pub(crate) links: &'a Buffer<Link>,
     pub(crate) lost_ends: &'a [(EventIdx, AllocIdx)],
-    pub(crate) changes: &'a [Change],
+    pub(crate) changes: &'a Changes,
     /// Bytes held after every event, where the source states them; otherwise they follow from `changes`.
     pub(crate) reserved: &'a Buffer<i64>,
     pub(crate) crowded: &'a [Crowded],
@@ -110,8 +109,8 @@ impl Source<'_> {
         if let Some(index) = own {
             self.open(&mut counters, index, now);
             self.close(&mut counters, index, now);
-        } else if let Some(row) = link.as_segment() {
-            counters.reserved = counters.reserved.saturating_add(self.changes[row].bytes()).max(0);
+        } else if let Some(change) = link.as_segment().and_then(|row| self.changes.get(row)) {
+            counters.reserved = counters.reserved.saturating_add(change.bytes()).max(0);
         }
         if let Some(&stated) = self.reserved.get(row) {
             counters.reserved = stated;
@@ -191,7 +190,7 @@ impl Timeline {
         timeline.excess = Highest { bytes: excess.max(0), at: Moment::START };
         let mut lost = 0;
         let mut kept_live = 0;
-        timeline.keep_live(Moment::START, &live);
+        timeline.live.keep(Moment::START, &live.members);
         for (stretch, rows) in source.links.chunks(STRIDE).enumerate() {
             let before = counters;
             let (mut min, mut max) = (counters, counters);
@@ -219,7 +218,7 @@ impl Timeline {
             timeline.stretches.push(Stretch { before, min, max });
             let done = first + rows.len();
             if done - kept_live >= LIVE_STRIDE.max(live.members.len()) {
-                timeline.keep_live(Moment(done as u32), &live);
+                timeline.live.keep(Moment(done as u32), &live.members);
                 kept_live = done;
             }
         }
@@ -232,7 +231,7 @@ impl Timeline {
             })
             .collect();
         timeline.end = counters;
-        timeline.live.to_mut().shrink_to_fit();
+        timeline.live.shrink_to_fit();
         timeline
     }
 
@@ -259,21 +258,6 @@ impl Timeline {
                 }
             }
         }
-    }
-
-    /// The columns, to be stored.
-    pub(crate) fn columns(&self) -> (&Buffer<Stretch>, &Buffer<AllocIdx>) {
-        (&self.stretches, &self.live)
-    }
-
-    /// Takes the columns that were stored.
-    pub(crate) fn set_columns(&mut self, stretches: Buffer<Stretch>, live: Buffer<AllocIdx>) {
-        (self.stretches, self.live) = (stretches, live);
-    }
-
-    fn keep_live(&mut self, at: Moment, live: &LiveSet) {
-        self.live.to_mut().extend_from_slice(&live.members);
-        self.live_sets.push((at, self.live.len()));
     }
 
     /// The counters after every event, in order.
@@ -333,19 +317,6 @@ impl Timeline {
             }
         }
         (min, max)
-    }
-
-    /// The allocations live at a moment, in no particular order.
-    pub(crate) fn live_unsorted(&self, source: &Source<'_>, at: Moment) -> Vec<AllocIdx> {
-        let kept = self.live_sets.partition_point(|(moment, _)| *moment <= at).saturating_sub(1);
-        let Some(&(moment, end)) = self.live_sets.get(kept) else { return Vec::new() };
-        let start =
-            kept.checked_sub(1).and_then(|before| self.live_sets.get(before)).map_or(0, |(_, end)| *end);
-        let earlier = self.live.slice(start..end).unwrap_or_default().iter().copied();
-        earlier
-            .chain(source.opened_between(moment, at))
-            .filter(|index| at < source.allocations.closed[index.index()])
-            .collect()
     }
 }
 

@@ -9,7 +9,7 @@ use vramscope_snapshot::EventTable;
 use crate::replay::allocations::Moment;
 
 /// Events between two kept times.
-const STRIDE: usize = 256;
+const STRIDE: usize = EventTable::TIME_STRIDE;
 
 /// An index of a trace by time. Questions take the events that it was made from.
 #[derive(Clone, Debug, Default)]
@@ -21,19 +21,19 @@ pub struct Times {
 }
 
 impl Times {
-    /// Goes through the events once.
+    /// Goes through the bounds of the times.
     pub fn new(events: &EventTable) -> Self {
-        let mut times = Self { before: Vec::new(), first: None, last: i64::MIN };
-        for row in 0..events.len() {
-            if row.is_multiple_of(STRIDE) {
-                times.before.push(times.last);
-            }
-            if let Some(time) = events.time_us(row) {
-                times.first.get_or_insert(time);
-                times.last = times.last.max(time);
-            }
-        }
-        times
+        let mut last = i64::MIN;
+        let bounds = events.time_bounds();
+        let before = bounds.iter().map(|bounds| {
+            let before = last;
+            last = last.max(bounds.greatest);
+            before
+        });
+        let before = before.collect();
+        let has_times = last != i64::MIN;
+        let first = has_times.then(|| (0..events.len()).find_map(|row| events.time_us(row))).flatten();
+        Self { before, first, last }
     }
 
     /// The first time and the highest, in microseconds; `None` if no event has a time.

@@ -13,6 +13,7 @@ use vramscope_snapshot::{DeviceId, EventIdx, EventTable, PoolId, Snapshot, Stack
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::counters::Counters;
 use crate::replay::pairing::{self, Pairing};
+use crate::replay::ranges::NO_CHANGES;
 use crate::replay::timeline::{NOTHING_STATED, Source, signed, start_counters};
 use crate::replay::verdict::{Status, Verdict};
 use vramscope_format::{count, size};
@@ -178,7 +179,7 @@ impl Settled {
             allocations: &self.pairing.allocations,
             links: &self.pairing.links,
             lost_ends: &self.pairing.lost_ends,
-            changes: &[],
+            changes: &NO_CHANGES,
             reserved: &NOTHING_STATED,
             crowded: &[],
         }

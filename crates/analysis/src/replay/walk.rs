@@ -6,16 +6,16 @@ use crate::replay::ranges::Change;
 
 /// One thing that an event does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Effect<'a> {
+pub(crate) enum Effect {
     /// An allocation begins to be live.
     Opened(AllocIdx),
     /// An allocation stops being live.
     Closed(AllocIdx),
     /// Memory held from the driver changes.
-    Held(&'a Change),
+    Held(Change),
 }
 
-impl Effect<'_> {
+impl Effect {
     /// Whose requested bytes begin or end to count, and by how much they change the sum.
     pub(crate) fn requested(&self, replay: &Replay) -> Option<(AllocIdx, i64)> {
         let (index, sign) = match *self {
@@ -30,10 +30,10 @@ impl Effect<'_> {
 impl Replay {
     /// Calls for every moment from the start on, with what its event does; the start opens all that was there
     /// before.
-    pub(crate) fn each_moment<'a>(&'a self, mut each: impl FnMut(Moment, &[Effect<'a>])) {
+    pub(crate) fn each_moment(&self, mut each: impl FnMut(Moment, &[Effect])) {
         let source = self.source();
         let allocations = self.allocations();
-        let touch = |effects: &mut Vec<Effect<'a>>, index: AllocIdx, now: Moment| {
+        let touch = |effects: &mut Vec<Effect>, index: AllocIdx, now: Moment| {
             if allocations.opened[index.index()] == now {
                 effects.push(Effect::Opened(index));
             }

@@ -130,8 +130,7 @@ fn weigh(by: DiffBy, subject: &Subject, at: Moment) -> BTreeMap<Vec<Line>, Sum> 
         }
         DiffBy::Category => {
             let categories = classify(replay, snapshot, &Rules::default());
-            let totals =
-                categories.totals(replay, &state, |index, allocation| subject.keeps(index, allocation));
+            let totals = categories.totals(&state, |index, allocation| subject.keeps(index, allocation));
             let key = |name: &String| vec![Line { name: name.clone(), ..Line::default() }];
             let rows = categories.names().iter().zip(totals).filter(|(_, total)| total.count > 0);
             rows.map(|(name, total)| (key(name), Sum { bytes: total.requested, count: total.count }))
@@ -139,7 +138,7 @@ fn weigh(by: DiffBy, subject: &Subject, at: Moment) -> BTreeMap<Vec<Line>, Sum> 
         }
         DiffBy::Module => {
             let modules = Modules::new(snapshot, replay);
-            let sums = modules.sums(replay, &state, |index, allocation| subject.keeps(index, allocation));
+            let sums = modules.sums(&state, |index, allocation| subject.keeps(index, allocation));
             sums.into_iter().map(|(name, sum)| (vec![Line { name, ..Line::default() }], sum)).collect()
         }
     }

@@ -83,7 +83,7 @@ fn categories((snapshot, replay): (&Snapshot, &Replay)) -> String {
         _ => replay.peak(Counter::Requested).at,
     };
     let categories = classify(replay, snapshot, &Rules::default());
-    let totals = categories.totals(replay, &replay.state(at), |_, _| true);
+    let totals = categories.totals(&replay.state(at), |_, _| true);
     let pieces: Vec<Piece> = categories
         .names()
         .iter()

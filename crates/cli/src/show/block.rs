@@ -6,7 +6,7 @@ use anyhow::bail;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
 use vramscope_analysis::shapes::RecordedShapes;
-use vramscope_analysis::{AllocIdx, Allocation, Conclusions, KnownBy, Moment};
+use vramscope_analysis::{AllocIdx, Allocation, KnownBy, Moment};
 use vramscope_snapshot::{Pool, StackId};
 
 use super::{event_words, fact, print_stack};
@@ -63,7 +63,7 @@ impl<'a> Block<'a> {
         }
         let row = replay.allocation(index);
         let events = snapshot.events(replay.device());
-        let conclusions = Conclusions::new(snapshot, replay);
+        let conclusions = subject.conclusions();
         let of = conclusions.of(snapshot, replay, index);
         let time = |at: Moment| events.time_us(at.event()?.index());
         let event = |at: Moment| at.event().map(|event| event.0);

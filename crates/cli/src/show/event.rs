@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::bail;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
-use vramscope_analysis::{Counters, Moment, open_spans, phase_name, spans};
+use vramscope_analysis::{Counters, Moment, open_spans, phase_name};
 use vramscope_snapshot::{Action, EventIdx, StackId};
 
 use super::{fact, print_stack};
@@ -49,8 +49,7 @@ impl<'a> Event<'a> {
         let event = table.get(index.index());
         let at = Moment::after(index);
         let Counters { requested, allocated, active, reserved, .. } = replay.counters(at);
-        let spans = spans(snapshot, replay.device());
-        let open = open_spans(&spans, at);
+        let open = open_spans(&subject.spans(), at);
         Ok(Self {
             event: events::json(subject, table, index.index(), &event),
             allocation: replay.allocation_of(index).map(|found| subject.handle(Thing::Allocation(found))),

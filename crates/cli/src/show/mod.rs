@@ -10,7 +10,7 @@ use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
 use vramscope_analysis::query::{Handle, MomentSpec, Thing};
-use vramscope_analysis::{Finding, Moment, insights, spans};
+use vramscope_analysis::{Finding, Moment};
 
 use crate::args::{MomentArgs, Source};
 use crate::finding::{self, FindingJson};
@@ -133,7 +133,7 @@ impl<'a> Shown<'a> {
 
 /// The finding of a name, or of an id.
 fn find(subject: &Subject, name: &str) -> anyhow::Result<Found> {
-    let found = findings(subject);
+    let found = subject.findings();
     match found.iter().find(|finding| finding.name() == name || finding.id() == name) {
         Some(finding) => {
             Ok(Found { json: FindingJson::new(Some(subject), finding), finding: finding.clone() })
@@ -151,11 +151,6 @@ fn find(subject: &Subject, name: &str) -> anyhow::Result<Found> {
             }
         }
     }
-}
-
-fn findings(subject: &Subject) -> Vec<Finding> {
-    let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    insights(snapshot, replay, &spans(snapshot, replay.device()), &text::size)
 }
 
 /// One fact in a line of its own.

@@ -6,10 +6,10 @@ use std::io::Write;
 use anyhow::bail;
 use serde::Serialize;
 use vramscope_analysis::query::{Thing, ends_with_path};
-use vramscope_analysis::{AllocIdx, Allocation, Moment, user_frame};
+use vramscope_analysis::{AllocIdx, Made, Moment, Weight, makers, user_frame};
 use vramscope_snapshot::{Frame, StackId};
 
-use super::{event_words, fact, findings, print_stack};
+use super::{event_words, fact, print_stack};
 use crate::stack::StackJson;
 use crate::subject::Subject;
 use crate::table::Table;
@@ -17,7 +17,7 @@ use crate::text;
 
 /// What some stacks allocated.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-struct Made {
+struct Sums {
     allocations: u64,
     bytes: u64,
     largest: u64,
@@ -25,36 +25,32 @@ struct Made {
     live_count: u64,
     live_bytes: u64,
     #[serde(skip)]
-    first: Option<AllocIdx>,
-    #[serde(skip)]
-    largest_index: Option<AllocIdx>,
+    made: Made,
 }
 
-impl Made {
-    fn add(&mut self, index: AllocIdx, allocation: &Allocation, at: Moment) {
-        self.allocations += 1;
-        self.bytes = self.bytes.saturating_add(allocation.requested);
-        if allocation.requested > self.largest || self.largest_index.is_none() {
-            (self.largest, self.largest_index) = (allocation.requested, Some(index));
-        }
-        self.first = self.first.or(Some(index));
-        if allocation.is_live(at) {
-            self.live_count += 1;
-            self.live_bytes = self.live_bytes.saturating_add(allocation.requested);
+impl Sums {
+    /// Adds a stack, with what it has live.
+    fn add(&mut self, made: &Made, live: Option<&Weight>) {
+        self.made = self.made.plus(made);
+        (self.allocations, self.bytes, self.largest) = (self.made.count, self.made.bytes, self.made.largest);
+        if let Some(live) = live {
+            self.live_count += live.count;
+            self.live_bytes = self.live_bytes.saturating_add(live.bytes);
         }
     }
 
     fn print(&self, subject: &Subject, at: Moment, out: &mut dyn Write) -> std::io::Result<()> {
-        let handle = |index: Option<AllocIdx>| {
-            index.map_or_else(String::new, |index| format!(" ({})", subject.handle(Thing::Allocation(index))))
+        let handle = |index: AllocIdx| match self.allocations {
+            0 => String::new(),
+            _ => format!(" ({})", subject.handle(Thing::Allocation(index))),
         };
         let all = text::plural(self.allocations, "allocation");
         let made = format!(
             "{all}, {} in all; the largest {}{}, the first{}",
             text::size(self.bytes),
             text::size(self.largest),
-            handle(self.largest_index),
-            handle(self.first)
+            handle(self.made.largest_index),
+            handle(self.made.first)
         );
         fact(out, "made", &made)?;
         let live = format!(
@@ -72,7 +68,7 @@ pub(super) struct Stack<'a> {
     frames: StackJson<'a>,
     event: Option<u32>,
     #[serde(flatten)]
-    made: Made,
+    made: Sums,
     #[serde(skip)]
     id: StackId,
     #[serde(skip)]
@@ -85,11 +81,9 @@ impl<'a> Stack<'a> {
         if let Some(last) = subject.snapshot().stacks.ids().last().filter(|last| id > *last) {
             bail!("there is no stack s:{}: the last is s:{}", id.0, last.0);
         }
-        let mut made = Made::default();
-        for (index, allocation) in subject.replay().allocations().iter() {
-            if allocation.stack == id && subject.keeps(index, &allocation) {
-                made.add(index, &allocation, at);
-            }
+        let mut made = Sums::default();
+        if let Some(found) = subject.made().get(id.0 as usize) {
+            made.add(found, subject.live_by_stack(at).get(&id));
         }
         let event = at.event().map(|event| event.0);
         Ok(Self { frames: StackJson(subject.snapshot(), id), event, made, id, at })
@@ -115,9 +109,9 @@ pub(super) struct Line<'a> {
     source: Option<&'a str>,
     event: Option<u32>,
     /// What the line itself allocates: it is the innermost of the program's own.
-    own: Made,
+    own: Sums,
     /// What it allocates itself or through what it calls.
-    through: Made,
+    through: Sums,
     /// The stacks that it is in, most live bytes first.
     stacks: Vec<StackRow>,
     /// Findings that name it.
@@ -133,7 +127,7 @@ struct StackRow {
     handle: String,
     place: String,
     #[serde(flatten)]
-    made: Made,
+    made: Sums,
     #[serde(skip)]
     id: StackId,
 }
@@ -162,27 +156,21 @@ impl<'a> Line<'a> {
                 subject.path()
             );
         }
-        let mut by_stack: Vec<Made> = vec![Made::default(); roles.len()];
-        let (mut own, mut through) = (Made::default(), Made::default());
-        for (index, allocation) in subject.replay().allocations().iter() {
-            let role = roles.get(allocation.stack.index()).copied().unwrap_or_default();
-            if role == 0 || !subject.keeps(index, &allocation) {
+        let (made, live) = (subject.made(), subject.live_by_stack(at));
+        let (mut own, mut through) = (Sums::default(), Sums::default());
+        let mut stacks = Vec::new();
+        for (id, made) in makers(&made) {
+            let role = roles.get(id.index()).copied().unwrap_or_default();
+            if role == 0 {
                 continue;
             }
-            through.add(index, &allocation, at);
-            if role == 2 {
-                own.add(index, &allocation, at);
+            let mut sums = Sums::default();
+            for sums in [&mut sums, &mut through].into_iter().chain((role == 2).then_some(&mut own)) {
+                sums.add(made, live.get(&id));
             }
-            if let Some(made) = by_stack.get_mut(allocation.stack.index()) {
-                made.add(index, &allocation, at);
-            }
+            let (handle, place) = (subject.handle(Thing::Stack(id)), subject.place(id));
+            stacks.push(StackRow { handle, place, made: sums, id });
         }
-        let row = |(id, made): (usize, Made)| {
-            let id = StackId::from_index(id);
-            StackRow { handle: subject.handle(Thing::Stack(id)), place: subject.place(id), made, id }
-        };
-        let mut stacks: Vec<_> =
-            by_stack.into_iter().enumerate().filter(|(_, made)| made.allocations > 0).map(row).collect();
         stacks.sort_by_key(|row| (Reverse((row.made.live_bytes, row.made.bytes)), row.id));
         let names_it = |finding: &vramscope_analysis::Finding| {
             finding
@@ -191,7 +179,7 @@ impl<'a> Line<'a> {
                 .as_ref()
                 .is_some_and(|site| site.line == line && ends_with_path(&site.file, file))
         };
-        let found: Vec<_> = findings(subject).into_iter().filter(names_it).collect();
+        let found: Vec<_> = subject.findings().into_iter().filter(names_it).collect();
         let handles = found.iter().map(|finding| subject.handle(Thing::Finding(finding.name()))).collect();
         let said = found.into_iter().map(|finding| finding.what).collect();
         let event = at.event().map(|event| event.0);

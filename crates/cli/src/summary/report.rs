@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use vramscope_analysis::{
     Capacity, Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Span, Status, Sum, Verdict, Weight,
-    by_line, gap, insights, is_internal_phase, phase_name, phases, recorded, spans, versions,
+    by_line, gap, is_internal_phase, phase_name, phases, recorded, versions,
 };
 use vramscope_files::Opened;
 use vramscope_snapshot::{DeviceId, DeviceMemory, EventTable, Pinned, Sidecar, Snapshot, StackId};
@@ -326,8 +326,8 @@ impl Device {
             true if !is_state => replay.state(subject.peak(Counter::Requested).at),
             _ => state,
         };
-        let spans = spans(snapshot, device);
-        let mut found = insights(snapshot, replay, &spans, &text::size);
+        let spans = subject.spans();
+        let mut found = subject.findings();
         found.retain(|finding| subject.keeps_finding(finding));
         Self {
             device: device.0,

@@ -9,6 +9,7 @@
 
 mod answers;
 mod fingerprint;
+mod kept;
 mod room;
 
 use std::fs;
@@ -26,6 +27,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub use answers::{Answer, Question};
 pub(crate) use fingerprint::Fingerprint;
+pub(crate) use kept::Keep;
 pub use room::Entry;
 
 use crate::folders::cache_folder;

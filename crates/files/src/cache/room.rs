@@ -16,8 +16,11 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 /// The file that holds the limit that the user has set.
 const LIMIT: &str = "limit";
 
+/// Endings of files that lie beside an entry, and go with it.
+const BESIDE: [&str; 2] = ["answer", super::kept::ENDING];
+
 /// Endings of files in the cache. The last two are those of versions before.
-const ENDINGS: [&str; 4] = ["columns", "answer", "arrow", "json"];
+const ENDINGS: [&str; 5] = ["columns", BESIDE[0], BESIDE[1], "arrow", "json"];
 
 /// What is kept of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,19 +64,18 @@ impl Cache {
 
     /// What is kept, what was used last first. Answers count with what they were worked out from.
     pub fn entries(&self) -> Vec<Entry> {
-        let (answers, mut entries): (Vec<_>, Vec<_>) = self
-            .files()
-            .unwrap_or_default()
-            .into_iter()
-            .partition(|entry| entry.path.extension().is_some_and(|ending| ending == "answer"));
+        let has = |entry: &Entry, ours: &str| entry.path.extension().is_some_and(|ending| ending == ours);
+        let is_beside = |entry: &Entry| BESIDE.iter().any(|ending| has(entry, ending));
+        let (beside, mut entries): (Vec<_>, Vec<_>) =
+            self.files().unwrap_or_default().into_iter().partition(is_beside);
         for entry in &mut entries {
             let name = entry.path.file_stem().unwrap_or_default().as_encoded_bytes();
-            let own = answers.iter().filter(|answer| {
-                answer.path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(name)
+            let own = beside.iter().filter(|file| {
+                file.path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(name)
             });
-            for answer in own {
-                entry.bytes += answer.bytes;
-                entry.answers += 1;
+            for file in own {
+                entry.bytes += file.bytes;
+                entry.answers += usize::from(has(file, "answer"));
             }
             let read = open_regular(&entry.path, Links::Refuse, u64::MAX).ok().and_then(|(file, _)| {
                 let mut label = None;

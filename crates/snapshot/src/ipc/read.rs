@@ -8,8 +8,8 @@ use super::IpcError;
 use super::tables::Incoming;
 use crate::model::{
     Action, Annotation, BlockState, BlockTable, Column, Damage, DeviceId, EventTable, Frame, FrameId, Fx,
-    LoggedShape, Meta, MetaId, Outside, PoolId, Segment, SegmentKind, Settings, Snapshot, Source, StackId,
-    StackTable, Stage, Storage, StrId, StreamId, StringTable, TensorRole, Totals, Trace,
+    KeptBounds, LoggedShape, Meta, MetaId, Outside, PoolId, Segment, SegmentKind, Settings, Snapshot, Source,
+    StackId, StackTable, Stage, Storage, StrId, StreamId, StringTable, TensorRole, Totals, Trace,
 };
 
 pub(super) fn read(mut source: impl BufRead) -> Result<Snapshot, IpcError> {
@@ -259,6 +259,7 @@ fn trace(
         pool: sparse(&mut table, "pool", pools, PoolId)?,
         meta: sparse(&mut table, "meta", metas, MetaId)?,
         nanos: table.u32("nanos").unwrap_or_default().into_iter().map(|nanos| nanos as u16).collect(),
+        time_bounds: KeptBounds::default(),
         reordered: table.metadata("reordered") == "true",
     };
     let totals = Totals {

@@ -4,6 +4,9 @@
 //! action, address and size of a million events and nothing else. 29 bytes per event while one stream
 //! is used and no metadata is set; the other columns exist only from their first unusual value on.
 
+use std::borrow::Cow;
+
+use bytemuck::{Pod, Zeroable};
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 use vramscope_mapped::Buffer;
@@ -152,8 +155,33 @@ pub struct EventTable {
     pub(crate) meta: Column<MetaId>,
     #[serde(skip)]
     pub(crate) nanos: Buffer<u16>,
+    #[serde(skip)]
+    pub(crate) time_bounds: KeptBounds,
     pub(crate) reordered: bool,
 }
+
+/// The least and the greatest time of [`EventTable::TIME_STRIDE`] events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TimeBounds {
+    /// [`i64::MAX`] if none of them has a time.
+    pub least: i64,
+    /// [`EventTable::NO_TIME`] if none of them has a time.
+    pub greatest: i64,
+}
+
+/// Those of a whole trace, where they come from a file. They follow from the times: traces that are the same may differ
+/// in whether they have them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptBounds(pub(crate) Buffer<TimeBounds>);
+
+impl PartialEq for KeptBounds {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for KeptBounds {}
 
 impl EventTable {
     /// A table without events.
@@ -167,8 +195,12 @@ impl EventTable {
         pool: Column::EMPTY,
         meta: Column::EMPTY,
         nanos: Buffer::new(),
+        time_bounds: KeptBounds(Buffer::new()),
         reordered: false,
     };
+
+    /// Events whose times are bounded together.
+    pub const TIME_STRIDE: usize = 256;
 
     /// The time of an event whose writer has no clock (NPU, PyTorch before 2.2).
     pub const NO_TIME: i64 = i64::MIN;
@@ -235,6 +267,21 @@ impl EventTable {
     /// The time of an event, if its writer had a clock.
     pub fn time_us(&self, row: usize) -> Option<i64> {
         self.time_us.get(row).copied().filter(|&time| time != Self::NO_TIME)
+    }
+
+    /// The bounds of the times of each [`EventTable::TIME_STRIDE`] events: a search by time looks at few events.
+    pub fn time_bounds(&self) -> Cow<'_, [TimeBounds]> {
+        if self.time_bounds.0.len() == self.len().div_ceil(Self::TIME_STRIDE) {
+            return Cow::Borrowed(&self.time_bounds.0);
+        }
+        let bounds = |times: &[i64]| {
+            let known = times.iter().copied().filter(|&time| time != Self::NO_TIME);
+            TimeBounds {
+                least: known.clone().min().unwrap_or(i64::MAX),
+                greatest: known.max().unwrap_or(Self::NO_TIME),
+            }
+        };
+        self.time_us.chunks(Self::TIME_STRIDE).map(bounds).collect()
     }
 
     /// The time of an event in nanoseconds: profilers have a finer clock than snapshots.
@@ -342,6 +389,7 @@ impl EventTable {
             pool: self.pool.split_off(at),
             meta: self.meta.split_off(at),
             nanos: self.nanos.split_off(at.min(self.nanos.len())),
+            time_bounds: KeptBounds::default(),
             reordered: self.reordered,
         }
     }

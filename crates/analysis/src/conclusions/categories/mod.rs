@@ -24,6 +24,8 @@ mod old;
 mod rules;
 
 use hashbrown::HashSet;
+use serde::{Deserialize, Serialize};
+use vramscope_mapped::Buffer;
 use vramscope_snapshot::{EventTable, Pool, Snapshot, StrId, TensorRole};
 
 use crate::conclusions::known::KnownBy;
@@ -64,11 +66,14 @@ const OTHER: u8 = 7;
 const UNKNOWN: u8 = 8;
 
 /// A category for every allocation of a device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Categories {
     names: Vec<String>,
-    of: Vec<u8>,
-    known_by: Vec<KnownBy>,
+    #[serde(skip)]
+    pub(crate) of: Buffer<u8>,
+    /// Numbers among [`KnownBy::ALL`].
+    #[serde(skip)]
+    pub(crate) known_by: Buffer<u8>,
 }
 
 /// What a category has at a moment.
@@ -167,7 +172,8 @@ fn classify_run(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) 
             };
         }
     }
-    Categories { names, of, known_by }
+    let known_by = known_by.into_iter().map(|known| known as u8).collect();
+    Categories { names, of: of.into(), known_by }
 }
 
 const fn of_role(role: TensorRole) -> u8 {
@@ -257,20 +263,15 @@ impl Categories {
 
     /// How that is known.
     pub fn known_by(&self, allocation: AllocIdx) -> KnownBy {
-        self.known_by.get(allocation.index()).copied().unwrap_or_default()
+        let number = self.known_by.get(allocation.index()).copied().map(usize::from);
+        number.and_then(|number| KnownBy::ALL.get(number)).copied().unwrap_or_default()
     }
 
     /// What each category has in a state, in the order of [`Categories::names`]. `keep` says which allocations
     /// count.
-    pub fn totals(
-        &self,
-        replay: &Replay,
-        state: &State,
-        keep: impl Fn(AllocIdx, &Allocation) -> bool,
-    ) -> Vec<Total> {
+    pub fn totals(&self, state: &State, keep: impl Fn(AllocIdx, &Allocation) -> bool) -> Vec<Total> {
         let mut totals = vec![Total::default(); self.names.len()];
-        for &index in &state.live {
-            let allocation = replay.allocation(index);
+        for (index, allocation) in state.allocations() {
             if !keep(index, &allocation) {
                 continue;
             }

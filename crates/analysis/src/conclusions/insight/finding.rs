@@ -1,5 +1,7 @@
 //! The form of a finding: what it is about, how bad and how sure it is, what it rests on, what to do.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{DeviceId, Pool, StackId};
 
@@ -8,7 +10,7 @@ use crate::questions::compare::Line;
 use crate::replay::allocations::Moment;
 
 /// What a finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// An allocation failed.
     OutOfMemory,
@@ -132,7 +134,7 @@ impl Severity {
 }
 
 /// A number, with what it counts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Amount {
     /// Bytes.
     Bytes(u64),
@@ -163,10 +165,10 @@ impl Amount {
 pub type ShowBytes<'a> = &'a dyn Fn(u64) -> String;
 
 /// One fact that a finding rests on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// What it is.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The place in the program that it is about, if it is about one.
     pub place: Option<String>,
     /// How much.
@@ -182,7 +184,7 @@ pub fn command(query: &str, file: &str) -> String {
 }
 
 /// Where a finding is: as much as is known.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Site {
     /// The stack.
     pub stack: Option<StackId>,
@@ -199,7 +201,7 @@ pub struct Site {
 }
 
 /// One thing that looks wrong.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// What it is about.
     pub kind: Kind,
@@ -267,14 +269,19 @@ impl Finding {
     /// Adds a fact.
     #[must_use]
     pub(crate) fn with(mut self, name: &'static str, value: Amount) -> Self {
-        self.evidence.push(Evidence { name, place: None, value, query: None });
+        self.evidence.push(Evidence { name: name.into(), place: None, value, query: None });
         self
     }
 
     /// Adds the bytes of a place in the program.
     #[must_use]
     pub(crate) fn at(mut self, name: &'static str, place: String, bytes: u64) -> Self {
-        self.evidence.push(Evidence { name, place: Some(place), value: Amount::Bytes(bytes), query: None });
+        self.evidence.push(Evidence {
+            name: name.into(),
+            place: Some(place),
+            value: Amount::Bytes(bytes),
+            query: None,
+        });
         self
     }
 
@@ -319,7 +326,7 @@ impl Finding {
     pub fn facts(&self, bytes: ShowBytes<'_>, file: &str) -> Vec<(String, String)> {
         let fact = |evidence: &Evidence| {
             let place = evidence.place.as_deref().map_or_else(String::new, |place| format!("  {place}"));
-            (vramscope_format::words(evidence.name), format!("{}{place}", evidence.value.words(bytes)))
+            (vramscope_format::words(&evidence.name), format!("{}{place}", evidence.value.words(bytes)))
         };
         let mut facts: Vec<_> = self.evidence.iter().map(fact).collect();
         facts.push(("how it is known".to_owned(), self.how_known()));

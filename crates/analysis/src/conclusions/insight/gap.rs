@@ -44,7 +44,7 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
     let share = |part: u64| Amount::Share(part as f64 / reserved.max(1) as f64);
     let mut found = Vec::new();
     if worth_telling(gap.pinned_holes, reserved) && !is_harmless(case, calls) {
-        let segments = pinned(replay, &state);
+        let segments = pinned(&state);
         let worst = segments.first();
         // The smallest pin of the worst segment: moving it would have freed the most for the least.
         let pin = worst

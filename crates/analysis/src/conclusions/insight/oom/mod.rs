@@ -133,7 +133,7 @@ impl<'a> Failure<'a> {
         let event = snapshot.events(replay.device()).get(oom.event.index());
         let owner = Owner::of(case, oom, &event, &state);
         let peaks = case.peaks_before(at);
-        let lines = by_line(snapshot, &live_weights(replay, &state, |_, _| true));
+        let lines = by_line(snapshot, &live_weights(&state, |_, _| true));
         let heaviest =
             lines.into_iter().max_by_key(|(line, sum)| (sum.bytes, std::cmp::Reverse(line.clone())));
         Self {
@@ -362,7 +362,7 @@ impl<'a> Failure<'a> {
             finding =
                 finding.at("most is held by", place.clone(), *held).shown_by(format!("top --at {moment}"));
         }
-        if let Some(worst) = pinned(case.replay, state).first() {
+        if let Some(worst) = pinned(state).first() {
             finding = finding.with("most free in one pinned segment", Amount::Bytes(worst.free));
         }
         finding

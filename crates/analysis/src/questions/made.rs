@@ -1,0 +1,108 @@
+//! What each stack allocated in all, whenever it was.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use bytemuck::{Pod, Zeroable};
+use vramscope_snapshot::StackId;
+
+use crate::replay::Replay;
+use crate::replay::allocations::{AllocIdx, Allocation, Moment};
+
+/// What a stack, or several, allocated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Made {
+    /// Allocations. If there are none, nothing else here means anything.
+    pub count: u64,
+    /// Bytes that the program asked for.
+    pub bytes: u64,
+    /// Of these, what was freed again.
+    pub freed: u64,
+    /// Events that the allocations lived, summed.
+    pub lifetime: u64,
+    /// Bytes of the largest.
+    pub largest: u64,
+    /// Which that is; the first of several.
+    pub largest_index: AllocIdx,
+    /// The first allocation.
+    pub first: AllocIdx,
+    /// The last one.
+    pub last: AllocIdx,
+    /// Always 0.
+    unused: u32,
+}
+
+impl Made {
+    /// What one allocation is, in a trace with this end.
+    pub fn one(index: AllocIdx, allocation: &Allocation, end: Moment) -> Self {
+        Self {
+            count: 1,
+            bytes: allocation.requested,
+            freed: if allocation.closed == Moment::NEVER { 0 } else { allocation.requested },
+            lifetime: allocation.closed.min(end).0.saturating_sub(allocation.opened.0).into(),
+            largest: allocation.requested,
+            largest_index: index,
+            first: index,
+            last: index,
+            unused: 0,
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        if self.count == 0 || other.count == 0 {
+            return if self.count == 0 { *other } else { self };
+        }
+        let largest = |made: &Self| (made.largest, Reverse(made.largest_index));
+        let (largest, Reverse(largest_index)) = largest(&self).max(largest(other));
+        Self {
+            count: self.count + other.count,
+            bytes: self.bytes.saturating_add(other.bytes),
+            freed: self.freed.saturating_add(other.freed),
+            lifetime: self.lifetime.saturating_add(other.lifetime),
+            largest,
+            largest_index,
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            unused: 0,
+        }
+    }
+
+    /// What each stack made of some allocations, by the number of the stack.
+    pub fn by_stack(replay: &Replay, allocations: impl Iterator<Item = (AllocIdx, Allocation)>) -> Vec<Self> {
+        let mut by_stack = Vec::new();
+        for (index, allocation) in allocations {
+            let stack = allocation.stack.index();
+            if by_stack.len() <= stack {
+                by_stack.resize(stack + 1, Self::default());
+            }
+            by_stack[stack] = by_stack[stack].plus(&Self::one(index, &allocation, replay.end()));
+        }
+        by_stack
+    }
+}
+
+impl Replay {
+    /// What each stack made, by the number of the stack. A file in the cache knows it without looking at allocations.
+    pub fn made(&self) -> Cow<'_, [Made]> {
+        match self.kept_made() {
+            Some(kept) => Cow::Borrowed(kept),
+            None => Cow::Owned(Made::by_stack(self, self.allocations().iter())),
+        }
+    }
+
+    /// The allocations that begin or live between two moments, both included, in order.
+    pub fn in_stretch(&self, from: Moment, to: Moment) -> Vec<AllocIdx> {
+        let mut found = self.overlapping(from, to);
+        found.sort_unstable();
+        found
+    }
+}
+
+/// The stacks that made anything, with what they made.
+pub fn makers(made: &[Made]) -> impl Iterator<Item = (StackId, &Made)> {
+    let stacks = made.iter().enumerate().filter(|(_, made)| made.count > 0);
+    stacks.map(|(stack, made)| (StackId::from_index(stack), made))
+}

@@ -1,0 +1,192 @@
+//! The allocations that are live, kept at some moments so that none has to be reached from the start.
+//!
+//! In memory a kept set is a list of numbers. In a file each has its row beside it: what is live is scattered over the
+//! whole table, and a question about one moment would touch all of it.
+
+use bytemuck::{Pod, Zeroable};
+use vramscope_mapped::Buffer;
+use vramscope_snapshot::{PoolId, StackId, StreamId};
+
+use super::allocations::{AllocIdx, Allocation, Allocations, Moment};
+use super::timeline::Source;
+
+/// An allocation, as it is stored in a set.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct LiveRow {
+    addr: u64,
+    requested: u64,
+    size: u64,
+    opened: Moment,
+    released: Moment,
+    closed: Moment,
+    stack: StackId,
+    recorded: StackId,
+    stream: StreamId,
+    pool: PoolId,
+    /// 1 if it is.
+    estimated: u32,
+    index: AllocIdx,
+    /// Always 0.
+    unused: u32,
+}
+
+impl LiveRow {
+    fn new(index: AllocIdx, allocation: &Allocation) -> Self {
+        let Allocation {
+            addr,
+            requested,
+            size,
+            opened,
+            released,
+            closed,
+            stack,
+            recorded,
+            stream,
+            pool,
+            estimated,
+        } = *allocation;
+        let estimated = estimated.into();
+        Self {
+            addr,
+            requested,
+            size,
+            opened,
+            released,
+            closed,
+            stack,
+            recorded,
+            stream,
+            pool,
+            estimated,
+            index,
+            unused: 0,
+        }
+    }
+
+    fn allocation(&self) -> Allocation {
+        Allocation {
+            addr: self.addr,
+            requested: self.requested,
+            size: self.size,
+            opened: self.opened,
+            released: self.released,
+            closed: self.closed,
+            stack: self.stack,
+            recorded: self.recorded,
+            stream: self.stream,
+            pool: self.pool,
+            estimated: self.estimated != 0,
+        }
+    }
+}
+
+/// Stored sets are this many times farther apart than those in memory, since a row is that much longer than a number.
+const ROW_FACTOR: usize = 16;
+
+/// Events between two stored sets, at the least.
+const ROW_STRIDE: usize = ROW_FACTOR * super::timeline::LIVE_STRIDE;
+
+/// The live allocations at some moments.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LiveSets {
+    /// The moment of each set, and where it ends among its members.
+    ends: Vec<(Moment, usize)>,
+    members: Members,
+}
+
+#[derive(Clone, Debug)]
+enum Members {
+    Numbers(Vec<AllocIdx>),
+    Rows(Buffer<LiveRow>),
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        Self::Numbers(Vec::new())
+    }
+}
+
+impl LiveSets {
+    /// Sets that were stored.
+    pub(crate) fn stored(ends: Vec<(Moment, usize)>, rows: Buffer<LiveRow>) -> Self {
+        Self { ends, members: Members::Rows(rows) }
+    }
+
+    /// Keeps one more set, which is later than those before.
+    pub(crate) fn keep(&mut self, at: Moment, live: &[AllocIdx]) {
+        if let Members::Numbers(members) = &mut self.members {
+            members.extend_from_slice(live);
+            self.ends.push((at, members.len()));
+        }
+    }
+
+    pub(crate) fn shrink_to_fit(&mut self) {
+        if let Members::Numbers(members) = &mut self.members {
+            members.shrink_to_fit();
+        }
+    }
+
+    /// What is to be stored. All rows together are not longer than four bytes for each event.
+    pub(crate) fn to_rows(&self, allocations: &Allocations) -> (Vec<(Moment, usize)>, Buffer<LiveRow>) {
+        let members = match &self.members {
+            Members::Rows(rows) => return (self.ends.clone(), rows.clone()),
+            Members::Numbers(members) => members,
+        };
+        let (mut ends, mut rows) = (Vec::new(), Vec::new());
+        let mut from = 0;
+        let mut last: Option<Moment> = None;
+        for &(at, to) in &self.ends {
+            let set = members.get(from..to).unwrap_or_default();
+            let apart = last.map_or(usize::MAX, |last| at.0.saturating_sub(last.0) as usize);
+            if apart >= ROW_STRIDE.max(ROW_FACTOR * set.len()) {
+                rows.extend(set.iter().map(|&index| LiveRow::new(index, &allocations.get(index))));
+                ends.push((at, rows.len()));
+                last = Some(at);
+            }
+            from = to;
+        }
+        (ends, rows.into())
+    }
+
+    /// The last set at a moment or before it: where it is among the members, and of which moment.
+    fn before(&self, at: Moment) -> Option<(Moment, std::ops::Range<usize>)> {
+        let kept = self.ends.partition_point(|(moment, _)| *moment <= at).checked_sub(1)?;
+        let &(moment, end) = self.ends.get(kept)?;
+        let start = kept.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |(_, end)| *end);
+        Some((moment, start..end))
+    }
+
+    /// The allocations live at a moment, in no particular order.
+    pub(crate) fn at(&self, source: &Source<'_>, at: Moment) -> Vec<AllocIdx> {
+        let Some((moment, set)) = self.before(at) else { return Vec::new() };
+        let closed = &source.allocations.closed;
+        let since = source.opened_between(moment, at).filter(|index| at < closed[index.index()]);
+        match &self.members {
+            Members::Numbers(members) => {
+                let set = members.get(set).unwrap_or_default().iter().copied();
+                set.filter(|index| at < closed[index.index()]).chain(since).collect()
+            }
+            Members::Rows(rows) => {
+                let set = rows.slice(set).unwrap_or_default().iter();
+                set.filter(|row| at < row.closed).map(|row| row.index).chain(since).collect()
+            }
+        }
+    }
+
+    /// The same with their rows.
+    pub(crate) fn rows_at(&self, source: &Source<'_>, at: Moment) -> Vec<(AllocIdx, Allocation)> {
+        let allocations = source.allocations;
+        let row = |index: AllocIdx| (index, allocations.get(index));
+        match (&self.members, self.before(at)) {
+            (Members::Rows(rows), Some((moment, set))) => {
+                let set = rows.slice(set).unwrap_or_default().iter();
+                let set = set.filter(|row| at < row.closed).map(|row| (row.index, row.allocation()));
+                let since = source.opened_between(moment, at);
+                let since = since.filter(|index| at < allocations.closed[index.index()]);
+                set.chain(since.map(row)).collect()
+            }
+            _ => self.at(source, at).into_iter().map(row).collect(),
+        }
+    }
+}
