@@ -127,7 +127,7 @@ impl LiveSets {
         }
     }
 
-    /// What is to be stored. All rows together are not longer than four bytes for each event.
+    /// What is to be stored. Beside the set of the start, all rows together are four bytes for each event at most.
     pub(crate) fn to_rows(&self, allocations: &Allocations) -> (Vec<(Moment, usize)>, Buffer<LiveRow>) {
         let members = match &self.members {
             Members::Rows(rows) => return (self.ends.clone(), rows.clone()),
