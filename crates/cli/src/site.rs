@@ -17,6 +17,9 @@ pub(crate) const HOW: &str = "In the sources of vramscope, run `cargo xtask web`
 /// Where a page takes what belongs to it.
 const DATA: &str = "<!--data-->";
 
+/// What is before the version in the page's script.
+const VERSION: &str = "const version = \"";
+
 /// What the page by itself may reach, to fetch files that its address names; and what a page with data may.
 const ANYWHERE: &str = "connect-src 'self' https: http:;";
 const HERE: &str = "connect-src 'self';";
@@ -65,6 +68,12 @@ impl Site {
     #[cfg(not(page))]
     fn inside() -> Option<Self> {
         None
+    }
+
+    /// What the page adds to the address of its module; empty in a page that does not say.
+    pub(crate) fn version(&self) -> &str {
+        let rest = self.page.split_once(VERSION).map_or("", |(_, rest)| rest);
+        rest.split('"').next().unwrap_or_default()
     }
 
     /// The page whose session is in the process that serves it.

@@ -45,6 +45,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
             port: 0,
             token: None,
             embed: false,
+            allow_host: Vec::new(),
             cache: args.cache.clone(),
         };
         return serve::run(&serve, out);

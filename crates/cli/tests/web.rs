@@ -12,7 +12,7 @@ use vramscope_analysis::Counter;
 use vramscope_engine::{AskSummary, AskTile, Axis, News, Request, Response, Source, Stretch, decode, encode};
 use vramscope_snapshot::ipc;
 
-const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta content=\"connect-src 'self' https: http:;\"><body><!--data--></body></html>\n";
+const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta content=\"connect-src 'self' https: http:;\"><body><!--data--><script>const version = \"0badcafe\";</script></body></html>\n";
 
 fn site(folder: &Path) -> PathBuf {
     let site = folder.join("site");
@@ -279,6 +279,92 @@ fn only_its_own_page_with_the_token_is_answered() {
     assert_eq!(status(format!("POST /{token}/ask"), &host), 400, "no question");
     assert_eq!(status(format!("GET /{token}"), &host), 308, "the page is a folder");
     assert_eq!(status(format!("GET /{}", "0".repeat(32)), &host), 403, "another token without a folder");
+}
+
+/// What cannot be served ends the program before there is an address, and every path is named with its reason.
+#[test]
+fn paths_without_a_recording_are_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let [text, empty, nothing] =
+        ["notes.txt", "empty.pickle", "nothing.json"].map(|name| folder.path().join(name));
+    fs::write(&text, "hello, this is no snapshot").unwrap();
+    fs::write(&empty, "").unwrap();
+    fs::write(&nothing, r#"{"segments": [], "device_traces": []}"#).unwrap();
+    let no_files = folder.path().join("no files");
+    fs::create_dir(&no_files).unwrap();
+    let absent = folder.path().join("absent.pickle");
+    let serve = |paths: &[&PathBuf]| {
+        let output = vramscope(folder.path()).args(["serve", "--no-cache"]).args(paths).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{paths:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let reasons = [
+        (&absent, "No such file"),
+        (&text, "a text file that begins with \"hello, this is no snapshot\""),
+        (&empty, "empty"),
+        (&nothing, "there is nothing to show"),
+        (&no_files, "no memory snapshot"),
+    ];
+    for (path, reason) in reasons {
+        let said = serve(&[path]);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(said.contains(name) && said.contains(reason), "{said}");
+        assert!(said.contains("nothing to serve. Name a memory snapshot"), "{said}");
+    }
+    let said = serve(&[&absent, &text]);
+    assert!(said.contains("absent.pickle") && said.contains("notes.txt"), "{said}");
+}
+
+/// Behind a proxy the browser names another host, and may speak https.
+#[test]
+fn a_proxy_is_answered_by_the_names_that_were_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--allow-host", "GPU7.example", "--allow-host", "other.example:8443"];
+    let serving = Serving::with(folder.path(), &recording(), &more);
+    let status = |headers: &str| serving.send(&format!("POST /{}/news", serving.token), headers, b"0").0;
+    for own in [
+        "Host: gpu7.example\r\n",
+        "Host: gpu7.example:8000\r\nOrigin: http://gpu7.example:8000\r\n",
+        "Host: gpu7.example\r\nOrigin: https://gpu7.example\r\n",
+        "Host: other.example:8443\r\nOrigin: https://other.example:8443\r\n",
+        "Host: localhost:1\r\nOrigin: http://localhost:1\r\n",
+    ] {
+        assert_eq!(status(own), 200, "{own}");
+    }
+    for foreign in [
+        "",
+        "Host: evil.example\r\n",
+        "Host: gpu7.example.evil.example\r\n",
+        "Host: other.example\r\n",
+        "Host: gpu7.example\r\nOrigin: https://evil.example\r\n",
+        "Host: localhost\r\nOrigin: https://localhost\r\n",
+    ] {
+        assert_eq!(status(foreign), 403, "{foreign}");
+    }
+    for bad in ["https://gpu7.example", "gpu7.example/path", "", "*"] {
+        let args = ["serve", "--allow-host", bad];
+        let output = vramscope(folder.path()).args(args).arg(recording()).output();
+        assert_eq!(output.unwrap().status.code(), Some(2), "{bad}");
+    }
+}
+
+/// The module may be kept, as its address has its version; nothing else is.
+#[test]
+fn only_the_module_may_be_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = Serving::start(folder.path());
+    let head = |path: &str| {
+        let mut stream = TcpStream::connect(&serving.address).unwrap();
+        let (host, token) = (&serving.address, &serving.token);
+        write!(stream, "HEAD /{token}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(head("vramscope.wasm.gz?0badcafe").contains("max-age=31536000, immutable"));
+    for path in ["", "vramscope.wasm.gz", "vramscope.wasm.gz?another"] {
+        assert!(head(path).contains("Cache-Control: no-store"), "{path}");
+    }
 }
 
 #[test]

@@ -32,9 +32,12 @@ const WHOLE_REQUEST: Duration = Duration::from_secs(20);
 /// Shorter answers are sent as they are.
 const WORTH_PACKING: usize = 1 << 10;
 
-/// What every answer says: nothing of this is kept, guessed at or told to others.
-const HEADERS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
-                       Referrer-Policy: no-referrer\r\n";
+/// What every answer says: nothing is guessed at or told to others.
+const HEADERS: &str = "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n";
+
+/// Whether a browser may keep an answer: nothing that has to do with data, and for a year what never changes.
+const NOT_KEPT: &str = "Cache-Control: no-store\r\n";
+const KEPT: &str = "Cache-Control: private, max-age=31536000, immutable\r\n";
 
 /// What those say that no other page may show in a frame.
 const UNFRAMED: &str = "X-Frame-Options: DENY\r\nCross-Origin-Resource-Policy: same-origin\r\n";
@@ -67,17 +70,20 @@ pub(super) struct Reply {
     body: Vec<u8>,
     /// Whether another page may show it in a frame.
     in_frames: bool,
+    /// Whether the browser may keep it: the same address never has another answer.
+    kept: bool,
     /// Where the answer is instead.
     moved: Option<String>,
 }
 
 impl Reply {
     pub(super) fn ok(kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status: 200, kind, body: body.into(), in_frames: false, moved: None }
+        Self { status: 200, kind, body: body.into(), in_frames: false, kept: false, moved: None }
     }
 
     pub(super) fn no(status: u16, why: &str) -> Self {
-        Self { status, kind: "text/plain; charset=utf-8", body: why.into(), in_frames: false, moved: None }
+        let kind = "text/plain; charset=utf-8";
+        Self { status, kind, body: why.into(), in_frames: false, kept: false, moved: None }
     }
 
     /// The answer is at another path of this server.
@@ -88,6 +94,11 @@ impl Reply {
     /// The same, and whether another page may show it in a frame.
     pub(super) fn in_frames(self, in_frames: bool) -> Self {
         Self { in_frames, ..self }
+    }
+
+    /// The same, and whether the browser may keep it.
+    pub(super) fn kept(self, kept: bool) -> Self {
+        Self { kept, ..self }
     }
 }
 
@@ -290,9 +301,10 @@ fn write(
     is_head: bool,
     is_last: bool,
 ) -> std::io::Result<()> {
-    let Reply { status, kind, mut body, in_frames, moved } = reply;
+    let Reply { status, kind, mut body, in_frames, kept, moved } = reply;
     let frames = if in_frames { "" } else { UNFRAMED };
-    let mut head = format!("HTTP/1.1 {status} \r\n{HEADERS}{frames}Content-Type: {kind}\r\n");
+    let keeping = if kept { KEPT } else { NOT_KEPT };
+    let mut head = format!("HTTP/1.1 {status} \r\n{HEADERS}{keeping}{frames}Content-Type: {kind}\r\n");
     if packs && body.len() > WORTH_PACKING && kind != "application/gzip" {
         let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
         packer.write_all(&body)?;

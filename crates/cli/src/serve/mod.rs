@@ -12,18 +12,26 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
+use vramscope_analysis::query::NOTHING_RECORDED;
 use vramscope_engine::{News, OpenFile, Session};
 use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open};
 
 use crate::args::CacheArgs;
 use crate::site::Site;
-use auth::Auth;
+use crate::text;
+use auth::{Auth, host_name};
 pub(crate) use http::hear;
+
+/// How long the address waits for the first file, so that a path that cannot be served ends the program instead. A file
+/// that takes longer is large, and the page shows how far it is read.
+const FIRST_FILE: Duration = Duration::from_secs(2);
 
 /// The viewer for a browser: files stay here, pictures go out
 ///
@@ -32,7 +40,8 @@ pub(crate) use http::hear;
 #[command(after_help = "Examples:
   vramscope serve run/                       # then open the address that is printed
   ssh -L 8000:127.0.0.1:8000 node            # on your machine, if the files are on a node
-  vramscope serve run/ --port 8000           # on the node")]
+  vramscope serve run/ --port 8000           # on the node
+  vramscope serve run/ --allow-host gpu7.example     # behind a proxy that answers to this name")]
 pub(crate) struct ServeArgs {
     /// Files, or folders of ranks
     #[arg(required = true, value_name = "PATH")]
@@ -46,6 +55,9 @@ pub(crate) struct ServeArgs {
     /// Let an editor show the page in a frame, as the extension for VS Code does
     #[arg(long)]
     pub(crate) embed: bool,
+    /// Answer to this host name, too: that of a proxy in front. Can be given several times
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    pub(crate) allow_host: Vec<String>,
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
 }
@@ -56,6 +68,8 @@ struct Shared {
     session: RwLock<Session>,
     log: Mutex<Log>,
     cancelled: AtomicBool,
+    /// Whether the address is printed: from then on, what cannot be read is named on standard error as it comes.
+    is_up: AtomicBool,
 }
 
 /// What has happened to the files.
@@ -82,9 +96,26 @@ impl Shared {
         log.reading.remove(name);
         log.news.push(news);
     }
+
+    /// A file that cannot be shown; the message names it.
+    fn fail(&self, name: &str, message: String) {
+        if self.is_up.load(Ordering::Relaxed) {
+            text::complain(&message);
+        }
+        self.tell(name, News::Failed { name: name.to_owned(), message });
+    }
 }
 
 impl Log {
+    /// Why files could not be opened.
+    fn failures(&self) -> Vec<String> {
+        let failed = |news: &News| match news {
+            News::Failed { message, .. } => Some(message.clone()),
+            _ => None,
+        };
+        self.news.iter().filter_map(failed).collect()
+    }
+
     /// What has happened since the first `seen` news.
     fn since(&self, seen: usize) -> Vec<News> {
         let reading = |(name, (done, total)): (&String, &(u64, u64))| News::Reading {
@@ -119,13 +150,9 @@ impl Progress for Reading<'_> {
 pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let site = Site::find()?;
     let (inputs, errors) = find(&args.paths);
-    if inputs.is_empty() {
-        let errors: Vec<_> = errors.iter().map(OpenError::to_string).collect();
-        return Err(anyhow!("{}", errors.join("\nvramscope: ")));
-    }
     let shared = Arc::new(Shared::default());
     for error in errors {
-        shared.tell("", News::Failed { name: String::new(), message: error.to_string() });
+        shared.fail("", error.to_string());
     }
     // Before anybody can ask: nothing being read would mean that all is there.
     for input in &inputs {
@@ -134,20 +161,39 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
     let port = listener.local_addr()?.port();
-    let token = args.token.clone().map_or_else(token, Ok)?;
+    let (first, opened) = sync_channel(1);
+    let (cache, reader) = (args.cache.cache(), Arc::clone(&shared));
+    thread::spawn(move || read(&inputs, cache.as_ref(), &reader, first));
+    if opened.recv_timeout(FIRST_FILE) == Err(RecvTimeoutError::Disconnected) {
+        let failed = shared.log().failures().join("\nvramscope: ");
+        return Err(anyhow!("{failed}\nvramscope: {NOTHING_TO_SERVE}"));
+    }
+    shared.is_up.store(true, Ordering::Relaxed);
+    shared.log().failures().iter().for_each(|failure| text::complain(failure));
+
+    let token = args.token.clone().map_or_else(random, Ok)?;
     writeln!(out, "http://127.0.0.1:{port}/{token}/")?;
-    writeln!(out, "From another machine, first: ssh -L {port}:127.0.0.1:{port} {}", host_name())?;
+    writeln!(out, "From another machine, first: ssh -L {port}:127.0.0.1:{port} {}", this_machine())?;
     writeln!(out, "Press Ctrl+C to stop.")?;
     out.flush()?;
-
-    let (cache, reader) = (args.cache.cache(), Arc::clone(&shared));
-    thread::spawn(move || read(&inputs, cache.as_ref(), &reader));
-    let auth = Auth { token, page: site.served(), module: site.module, embed: args.embed, shared };
+    let auth = Auth {
+        token,
+        hosts: args.allow_host.clone(),
+        page: site.served(),
+        version: site.version().to_owned(),
+        module: site.module,
+        embed: args.embed,
+        started: random()?,
+        shared,
+    };
     let answer: Arc<http::Answer> =
         Arc::new(move |asked: &_, is_open: &dyn Fn() -> bool| auth.answer(asked, is_open));
     http::serve(&listener, &answer);
     Ok(ExitCode::SUCCESS)
 }
+
+/// What follows the reasons for which no file could be opened.
+const NOTHING_TO_SERVE: &str = "nothing to serve. Name a memory snapshot, or a folder of them";
 
 /// What an input is called in news.
 fn name(input: &Input) -> String {
@@ -159,16 +205,22 @@ fn size(input: &Input) -> u64 {
     input.path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// Opens the files one by one, the first first: what is on the screen soonest counts.
-fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared) {
+/// Opens the files one by one, the first first: what is on the screen soonest counts. Says so on the channel as soon as
+/// there is something to show.
+fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared, first: SyncSender<()>) {
     for input in inputs {
         let name = &name(input);
         let progress = Reading { shared, name, done: AtomicU64::new(0), total: size(input) };
-        let news = match open(input, cache, &progress) {
+        match open(input, cache, &progress) {
+            Ok(opened) if opened.replays.is_empty() => {
+                shared.fail(name, format!("{name}: there is nothing to show: {NOTHING_RECORDED}"));
+            }
             Ok(opened) => {
                 let mut session = shared.session.write().unwrap_or_else(PoisonError::into_inner);
                 let sources = session.add(for_session(opened));
-                News::Opened { name: name.clone(), sources }
+                shared.tell(name, News::Opened { name: name.clone(), sources });
+                // Only the first one is waited for.
+                let _ = first.try_send(());
             }
             Err(OpenError::Cancelled { .. }) => {
                 shared.log().reading.clear();
@@ -176,13 +228,12 @@ fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared) {
             }
             Err(error) if !input.named && error.is_another_kind() => {
                 shared.log().reading.remove(name);
-                continue;
             }
-            Err(error) => News::Failed { name: name.clone(), message: error.to_string() },
-        };
-        shared.tell(name, news);
+            Err(error) => shared.fail(name, error.to_string()),
+        }
     }
     shared.tell("", News::Idle);
+    drop(first);
 }
 
 /// An opened file as a session takes it.
@@ -201,14 +252,14 @@ fn own_token(typed: &str) -> Result<String, String> {
 }
 
 /// What nobody can guess.
-fn token() -> anyhow::Result<String> {
+fn random() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| anyhow!("no random numbers: {error}"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// What this machine is called, for the line to type elsewhere.
-fn host_name() -> String {
+fn this_machine() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "HOST".to_owned() } else { name.trim().to_owned() }
 }
