@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use vramscope_format::html;
 
 /// Names the folder of the site.
 const FOLDER: &str = "VRAMSCOPE_WEB";
@@ -16,6 +17,9 @@ pub(crate) const HOW: &str = "In the sources of vramscope, run `cargo xtask web`
 
 /// Where a page takes what belongs to it.
 const DATA: &str = "<!--data-->";
+
+/// What the page by itself is called.
+const TITLE: &str = "<title>vramscope</title>";
 
 /// What is before the version in the page's script.
 const VERSION: &str = "const version = \"";
@@ -81,13 +85,18 @@ impl Site {
         self.closed().replacen("<html ", "<html data-session=\"server\" ", 1)
     }
 
-    /// The page with something of its own inside.
-    pub(crate) fn with(&self, data: &str) -> String {
-        self.closed().replacen(DATA, data, 1)
+    /// The page with a title and something of its own inside.
+    pub(crate) fn with(&self, title: &str, data: &str) -> String {
+        self.closed().replacen(TITLE, &titled(title), 1).replacen(DATA, data, 1)
     }
 
     /// The page that can reach nothing but the place that it came from: it has its data already.
     fn closed(&self) -> String {
         self.page.replacen(ANYWHERE, HERE, 1)
     }
+}
+
+/// A title as an element.
+pub(crate) fn titled(title: &str) -> String {
+    format!("<title>{}</title>", html(title))
 }

@@ -12,7 +12,7 @@ use vramscope_analysis::Counter;
 use vramscope_engine::{AskSummary, AskTile, Axis, News, Request, Response, Source, Stretch, decode, encode};
 use vramscope_snapshot::ipc;
 
-const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta content=\"connect-src 'self' https: http:;\"><body><!--data--><script>const version = \"0badcafe\";</script></body></html>\n";
+const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta content=\"connect-src 'self' https: http:;\"><title>vramscope</title><body><!--data--><script>const version = \"0badcafe\";</script></body></html>\n";
 
 fn site(folder: &Path) -> PathBuf {
     let site = folder.join("site");
@@ -57,12 +57,49 @@ fn a_report_holds_the_module_the_data_a_summary_and_a_picture() {
     let page = report(folder.path(), &[]);
     assert!(page.contains("<script id=\"module\" type=\"text/plain\">H4ttb2R1bGU=</script>"));
     assert!(page.contains("\"connect-src 'self';\""), "a page with data reaches nothing else");
+    assert!(page.contains("<title>oom.pickle.xz · vramscope report</title>"));
+    // Both axes have numbers.
+    assert!(page.contains("%\">2 GiB</i>") && page.contains("%\">5 000</b>"));
     assert!(page.contains("11 823 events") && page.contains("modeling_llama.py:175 forward"));
     // The rows of `whatif` for the ready-made settings.
     assert!(page.contains("self-check: all 162 device calls of the recording are reproduced"));
     assert!(page.contains("<tr><td>expandable_segments:True</td>"));
     assert!(page.contains("<img alt=\"Memory timeline of ") && page.contains("data:image/png;base64,iVBOR"));
     assert_eq!(inside(&page).traces[0].events.len(), 11_823);
+}
+
+/// A report is an input like the recording that it was made of.
+#[test]
+fn a_report_can_be_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    report(folder.path(), &[]);
+    let summary = |input: &Path| -> serde_json::Value {
+        let output =
+            vramscope(folder.path()).args(["summary", "--no-cache", "--json"]).arg(input).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (again, first) = (summary(&folder.path().join("report.html")), summary(&recording()));
+    let file = |of: &serde_json::Value| of["files"][0].clone();
+    assert_eq!(file(&again)["devices"], file(&first)["devices"]);
+    assert_eq!(file(&again)["format"], format!("html, gzip, {}", file(&first)["format"].as_str().unwrap()));
+    // Of several recordings the first is read, and the others are counted.
+    let both = folder.path().join("both.html");
+    let retry = recording().with_file_name("alloc_retry.pickle.xz");
+    let status =
+        vramscope(folder.path()).arg("report").args([recording(), retry]).arg("-o").arg(&both).status();
+    assert!(status.unwrap().success());
+    let again = summary(&both);
+    assert_eq!(file(&again)["devices"], file(&first)["devices"]);
+    assert!(
+        file(&again)["warnings"].to_string().contains("the report holds 2 recordings; this is the first")
+    );
+    // Cut inside the recording, or made to unpack without end, it is refused and nothing hangs.
+    let page = fs::read(folder.path().join("report.html")).unwrap();
+    let cut = folder.path().join("cut.html");
+    fs::write(&cut, &page[..page.len() - page.len() / 4]).unwrap();
+    let output = vramscope(folder.path()).arg("summary").arg(&cut).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// A binary without the page writes what needs no script, and says how to have the viewer.

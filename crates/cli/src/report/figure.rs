@@ -5,7 +5,7 @@ use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::{Counter, Replay, Status};
 use vramscope_engine::color::{Ground, of_category};
 use vramscope_engine::{AskSummary, Axis, Session, Source, paint};
-use vramscope_format::ticks::byte_ticks;
+use vramscope_format::ticks::{byte_ticks, event_ticks};
 use vramscope_format::{bytes, html, plural};
 use vramscope_snapshot::Snapshot;
 
@@ -14,8 +14,9 @@ use crate::summary::{Figure, Piece, bar, css};
 
 /// Pixels of the picture.
 const PICTURE: (u32, u32) = (1400, 420);
-/// Ticks along the bytes.
+/// Ticks along the bytes, and along the events.
 const TICKS: usize = 6;
+const EVENT_TICKS: usize = 8;
 
 /// What a page without script shows of a device.
 pub(super) fn figure(
@@ -43,6 +44,10 @@ fn timeline(name: &str, session: &Session, of: Source) -> Option<String> {
             html(&tick.text)
         );
     }
+    for tick in event_ticks((0.0, width), EVENT_TICKS) {
+        let along = 100.0 * tick.at / width;
+        marks += &format!("<b style=\"left:{along:.2}%\">{}</b>", html(&tick.text));
+    }
     for oom in summary.ooms.iter().take(MOST_OOMS) {
         let along = 100.0 * f64::from(oom.at.0) / width;
         marks += &format!("<s style=\"left:{along:.2}%\" title=\"out of memory\"></s>");
@@ -57,7 +62,7 @@ fn timeline(name: &str, session: &Session, of: Source) -> Option<String> {
         _ => " · dashed: out of memory".to_owned(),
     };
     let caption = format!(
-        "{} · {} bytes over {}, peak {} at {at} · colored by line{failed}",
+        "{} · {} bytes over {} (by number), peak {} at {at} · colored by category{failed}",
         summary.device,
         summary.name_of(Counter::Requested),
         plural(summary.events, "event"),
@@ -65,7 +70,7 @@ fn timeline(name: &str, session: &Session, of: Source) -> Option<String> {
     );
     Some(format!(
         "<figure><div class=\"plot\"><picture>\
-         <source media=\"(prefers-color-scheme: light)\" srcset=\"data:image/png;base64,{light}\">\
+         <source media=\"print, (prefers-color-scheme: light)\" srcset=\"data:image/png;base64,{light}\">\
          <img alt=\"Memory timeline of {}\" src=\"data:image/png;base64,{dark}\"></picture>{marks}</div>\
          <figcaption>{}</figcaption></figure>\n",
         html(name),

@@ -95,11 +95,12 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             Ok(Part { name, bytes, rank, role, data, figures, summary })
         })?;
     output::write_to(&args.file, &args.paths, out, |out| {
+        let (parts, title) = (&read.values, title(&read.values));
         let page = match &site {
             Some(site) => {
-                site.with(&(shown(&read.values, None)? + &carried(&read.values, site, args.link.as_deref())))
+                site.with(&title, &(shown(parts, None)? + &carried(parts, site, args.link.as_deref())))
             }
-            None => alone(&shown(&read.values, Some(NO_VIEWER))?),
+            None => alone(&title, &shown(parts, Some(NO_VIEWER))?),
         };
         Ok(out.write_all(page.as_bytes())?)
     })?;
@@ -115,15 +116,26 @@ const STYLE: &str = include_str!("style.css");
 /// What the end of a report without the viewer says.
 const NO_VIEWER: &str = "Without the interactive viewer. Open the snapshot itself: vramscope view FILE.";
 
+/// What the report is of, for the title of its window.
+fn title(parts: &[Part]) -> String {
+    let file = |part: &Part| part.name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+    match parts {
+        [] => "vramscope report".to_owned(),
+        [only] => format!("{} · vramscope report", file(only)),
+        [first, others @ ..] => format!("{} and {} more · vramscope report", file(first), others.len()),
+    }
+}
+
 /// A page of its own, which can load nothing.
-fn alone(shown: &str) -> String {
+fn alone(title: &str, shown: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
          img-src data:; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n<link rel=\"icon\" href=\"data:,\">\n\
-         <title>vramscope report</title>\n</head>\n<body>\n{shown}</body>\n</html>\n"
+         {}\n</head>\n<body>\n{shown}</body>\n</html>\n",
+        site::titled(title)
     )
 }
 

@@ -36,6 +36,7 @@ use timeline::TimelineSink;
 use trace::TraceSink;
 use unpack::Packing;
 
+use crate::ipc;
 use crate::model::{Damage, Snapshot};
 
 /// Why there is no snapshot to show.
@@ -124,6 +125,7 @@ enum State {
     Timeline(Box<JsonReader<TimelineSink>>),
     Ascend(AscendPart, Box<AscendProfile>),
     Html(Box<HtmlReader>, Box<Reader>),
+    Arrow(Vec<u8>),
     Packed(Packing, Vec<u8>),
 }
 
@@ -180,7 +182,7 @@ impl Reader {
                 State::Trace(json) => json.sink.is_done(),
                 State::Timeline(json) => json.sink.is_done(),
                 State::Html(_, inner) => inner.is_done(),
-                State::Ascend(..) | State::Head(_) | State::Packed(..) => false,
+                State::Ascend(..) | State::Head(_) | State::Packed(..) | State::Arrow(_) => false,
             }
     }
 
@@ -209,6 +211,7 @@ impl Reader {
                 self.format.push("html".into());
                 State::Html(Box::default(), Box::new(Self::inner(self.layers + 1, self.unpack_limit)))
             }
+            Kind::Arrow => State::Arrow(Vec::new()),
             Kind::Packed(packing) => {
                 self.format.push(packing.name().into());
                 State::Packed(packing, Vec::new())
@@ -235,7 +238,7 @@ impl Reader {
                 profile.feed(*part, chunk);
                 return Ok(());
             }
-            State::Packed(_, packed) => {
+            State::Packed(_, packed) | State::Arrow(packed) => {
                 packed.extend_from_slice(chunk);
                 return Ok(());
             }
@@ -309,8 +312,17 @@ impl Reader {
                     result => result?,
                 };
                 snapshot.format = format!("{}, {}", self.format.join(", "), snapshot.format);
+                if html.more() > 0 {
+                    snapshot.warnings.push(format!(
+                        "the report holds {} recordings; this is the first. Drop it on the page of vramscope to open all",
+                        html.more() + 1
+                    ));
+                }
                 Ok(snapshot)
             }
+            State::Arrow(bytes) => ipc::decode(bytes.as_slice()).map_err(|error| {
+                ReadError::OtherFormat(format!("Arrow data that no report of this version carries: {error}"))
+            }),
             State::Packed(packing, packed) => {
                 let limit = self.unpack_limit.unwrap_or_else(|| unpack::limit(packed.len()));
                 let mut inner = Self::inner(self.layers + 1, Some(limit));

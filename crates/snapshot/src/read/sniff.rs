@@ -17,6 +17,8 @@ pub(super) enum Kind {
     /// A table of an Ascend profile.
     Ascend(AscendPart),
     Html,
+    /// What a report of vramscope carries.
+    Arrow,
     Packed(Packing),
 }
 
@@ -39,6 +41,7 @@ pub(super) fn kind(head: &[u8]) -> Result<Kind, ReadError> {
         }
         (_, [b'{' | b'[', ..]) => Ok(json_kind(text)),
         (_, [b'<', ..]) => Ok(Kind::Html),
+        ([0xff, 0xff, 0xff, 0xff, ..], _) => Ok(Kind::Arrow),
         _ if head.starts_with(sqlite::MAGIC) => Ok(Kind::Ascend(AscendPart::Database)),
         _ => match AscendPart::of_header(head) {
             Some(part) => Ok(Kind::Ascend(part)),
@@ -100,7 +103,8 @@ fn probe(head: &[u8], layers: usize) -> bool {
             // What cannot be looked into may be one: opening it says what to do.
             matches!(unpacked, Err(ReadError::Unpackable(_))) || probe(&inside, layers + 1)
         }
-        Ok(Kind::Packed(_)) | Err(_) => false,
+        // A report holds copies of recordings that may lie beside it: it is for somebody who names it.
+        Ok(Kind::Arrow | Kind::Packed(_)) | Err(_) => false,
     }
 }
 
