@@ -43,13 +43,14 @@ impl OpenFile {
 /// The files that a viewer has open.
 #[derive(Default)]
 pub struct Session {
-    files: Vec<File>,
+    /// By number; what is closed leaves its place empty, so that the others keep theirs.
+    files: Vec<Option<File>>,
     shapes: Option<Shapes>,
 }
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
+        let names: Vec<&str> = self.files.iter().flatten().map(|file| file.name.as_str()).collect();
         f.debug_struct("Session").field("files", &names).finish_non_exhaustive()
     }
 }
@@ -64,8 +65,15 @@ impl Session {
     pub fn add(&mut self, file: OpenFile) -> Vec<Source> {
         let number = self.files.len() as u32;
         let devices = file.0.devices.len() as u32;
-        self.files.push(file.0);
+        self.files.push(Some(file.0));
         (0..devices).map(|device| Source { file: number, device }).collect()
+    }
+
+    /// Lets go of a file. Its number is not given again.
+    pub fn close(&mut self, file: u32) {
+        if let Some(place) = self.files.get_mut(file as usize) {
+            *place = None;
+        }
     }
 
     /// Answers a request. `None` if `go_on` said to stop.
@@ -89,7 +97,7 @@ impl Session {
     }
 
     fn at(&self, of: Source) -> Option<(&File, &Device)> {
-        let file = self.files.get(of.file as usize)?;
+        let file = self.files.get(of.file as usize)?.as_ref()?;
         Some((file, file.devices.get(of.device as usize)?))
     }
 

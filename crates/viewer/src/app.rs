@@ -32,7 +32,8 @@ const MESSAGE: f64 = 5.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Settings {
-    pub(crate) dark: bool,
+    /// Dark or light; without a choice, as the system prefers.
+    pub(crate) dark: Option<bool>,
     /// The colors of lines and of kinds of memory.
     pub(crate) scheme: Scheme,
     /// Whether views glide; without a choice, as the system prefers.
@@ -60,7 +61,7 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            dark: true,
+            dark: None,
             scheme: Scheme::Standard,
             motion: None,
             axis: Axis::Events,
@@ -108,6 +109,12 @@ pub struct App {
     pub(crate) colors_version: u64,
     /// A link was gone to, or need not be.
     pub(crate) followed: bool,
+    /// The system prefers a light theme.
+    system_is_light: bool,
+    /// What is shown is not what was asked for last, because the line to the engine was cut; until answers come.
+    pub(crate) is_stale: bool,
+    /// What the title of the window says.
+    title: String,
 }
 
 impl App {
@@ -117,8 +124,7 @@ impl App {
         let memory = Memory::new(host.stored());
         let settings = memory.settings();
         theme::paint(ctx, settings.scheme);
-        ctx.set_theme(if settings.dark { egui::Theme::Dark } else { egui::Theme::Light });
-        Self {
+        let mut app = Self {
             requests: Requests::new(host),
             memory,
             settings,
@@ -136,7 +142,23 @@ impl App {
             moving: false,
             colors_version: 1,
             followed: false,
-        }
+            system_is_light: ctx.system_theme() == Some(egui::Theme::Light),
+            is_stale: false,
+            title: String::new(),
+        };
+        app.set_theme(ctx);
+        app
+    }
+
+    /// Whether the theme is dark: as it was chosen, else as the system says.
+    pub(crate) fn is_dark(&self) -> bool {
+        self.settings.dark.unwrap_or(!self.system_is_light)
+    }
+
+    /// Draws in the theme that is chosen now.
+    pub(crate) fn set_theme(&mut self, ctx: &egui::Context) {
+        ctx.set_theme(if self.is_dark() { egui::Theme::Dark } else { egui::Theme::Light });
+        self.colors_version += 1;
     }
 
     /// The device that is shown.
@@ -146,7 +168,7 @@ impl App {
     }
 
     pub(crate) fn palette(&self) -> Palette {
-        Palette::new(self.settings.dark, self.settings.scheme)
+        Palette::new(self.is_dark(), self.settings.scheme)
     }
 
     /// What colors depend on now, with the stacks that match the search.
@@ -179,7 +201,13 @@ impl App {
     pub fn ui(&mut self, ui: &mut Ui) {
         self.now = ui.input(|input| input.time);
         self.files.touched |= ui.input(|input| input.pointer.any_pressed() || !input.keys_down.is_empty());
+        let is_light = ui.ctx().system_theme() == Some(egui::Theme::Light);
+        if is_light != self.system_is_light {
+            self.system_is_light = is_light;
+            self.set_theme(ui.ctx());
+        }
         self.receive(ui.ctx());
+        self.is_stale = (self.is_stale || self.requests.host.is_lost()) && self.requests.is_waiting();
         let held = ui.input(|input| input.pointer.any_down());
         self.moving = self.camera.advance(self.now) | self.follow_bytes(held);
         if self.moving {
@@ -193,6 +221,19 @@ impl App {
         self.note_shown(held);
         self.save_rows(ui.ctx());
         self.remember(ui.ctx());
+        self.name_window();
+    }
+
+    /// Says in the title of the window which file is shown.
+    fn name_window(&mut self) {
+        let title = match self.device() {
+            Some((_, summary)) => format!("{} · vramscope", file_name(&summary.file)),
+            None => "vramscope".to_owned(),
+        };
+        if title != self.title {
+            self.requests.host.set_title(&title);
+            self.title = title;
+        }
     }
 
     fn receive(&mut self, ctx: &egui::Context) {
@@ -238,6 +279,7 @@ impl App {
         }
         if let Some(device) = self.files.wanted.as_ref().and_then(|path| self.files.device_of(path)) {
             self.files.wanted = None;
+            self.files.touched = true;
             self.focus(device);
         }
         let first_is_known = self.files.devices.first().is_some_and(|device| device.summary.is_some());
@@ -430,4 +472,9 @@ impl App {
     pub(crate) fn say(&mut self, text: String) {
         self.message = Some((text, self.now + MESSAGE));
     }
+}
+
+/// The last part of a path.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
 }

@@ -26,6 +26,8 @@ pub(crate) enum Command {
     NextHit,
     LastHit,
     Open,
+    Close,
+    Summary,
     StopReading,
     Palette,
     Help,
@@ -78,6 +80,8 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::NextHit, "Next result", Some((PLAIN, Key::N))),
     (Command::LastHit, "Result before", Some((SHIFT, Key::N))),
     (Command::Open, "Open files", Some((CTRL, Key::O))),
+    (Command::Close, "Close the file", Some((SHIFT, Key::X))),
+    (Command::Summary, "Show the summary of this report", None),
     (Command::StopReading, "Stop reading files", None),
     (Command::Palette, "All commands", Some((CTRL, Key::K))),
     (Command::Help, "Keys", Some((PLAIN, Key::Questionmark))),
@@ -85,7 +89,7 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::CopyLink, "Copy a link to what is shown, with its notes", Some((PLAIN, Key::L))),
     (Command::Note, "Pin a note at the cursor, or change it", Some((PLAIN, Key::M))),
     (Command::NextNote, "Go to the next note", Some((SHIFT, Key::M))),
-    (Command::Theme, "Light or dark", Some((CTRL, Key::L))),
+    (Command::Theme, "Light or dark", Some((SHIFT, Key::T))),
     (Command::Scheme, "Color-blind safe colors, or the usual ones", None),
     (Command::Motion, "Glide when the view moves, or jump (reduced motion)", None),
     (Command::Details, "Show or hide the details", Some((CTRL, Key::D))),
@@ -93,7 +97,7 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::Lower, "Show or hide the lower views", Some((CTRL, Key::J))),
     (Command::Split, "A second view beside the lower one", Some((CTRL, Key::Backslash))),
     (Command::Capacity, "Set the capacity of the device", None),
-    (Command::Pools, "Private pools as envelopes, or not", Some((CTRL, Key::P))),
+    (Command::Pools, "Private pools as envelopes, or not", Some((SHIFT, Key::P))),
     (Command::NextDevice, "Next rank", Some((PLAIN, Key::CloseBracket))),
     (Command::LastDevice, "Rank before", Some((PLAIN, Key::OpenBracket))),
     (Command::SavePicture, "Save the window as PNG", Some((CTRL, Key::S))),
@@ -131,6 +135,12 @@ pub(crate) const GESTURES: &[(&str, &str)] = &[
     ("double click", "show the whole run"),
     ("Ctrl + click on a rank", "show it beside"),
 ];
+
+/// Whether a key means something here. A page keeps these from the browser, and leaves it all others.
+#[cfg(any(target_arch = "wasm32", test))]
+pub(crate) fn is_taken(modifiers: Modifiers, key: Key) -> bool {
+    TABLE.iter().any(|(.., taken)| taken.is_some_and(|(with, k)| k == key && modifiers.matches_exact(with)))
+}
 
 /// How a key is written.
 pub(crate) fn key_text(key: (Modifiers, Key)) -> String {
@@ -313,6 +323,10 @@ impl Command {
             Self::NextHit => search::step(app, true),
             Self::LastHit => search::step(app, false),
             Self::Open => app.choose_files(),
+            Self::Close if app.requests.host.takes_files() => app.close(app.files.current),
+            Self::Close => app.say("The files of this page are those that it came with".into()),
+            Self::Summary if app.requests.host.has_summary() => app.requests.host.show_summary(),
+            Self::Summary => app.say("Only a report has a summary: vramscope report".into()),
             Self::StopReading => app.requests.host.cancel(),
             Self::Palette => app.parts.palette = Some(String::new()),
             Self::Help => app.parts.help = !app.parts.help,

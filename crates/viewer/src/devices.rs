@@ -8,6 +8,9 @@ use vramscope_format::size;
 use vramscope_naming::Name;
 
 use crate::app::App;
+use crate::camera::Camera;
+use crate::history::History;
+use crate::select::Selection;
 
 /// A device that is open, or was when its summary has not come yet.
 pub(crate) struct Device {
@@ -124,8 +127,13 @@ impl Files {
 }
 
 impl App {
-    /// Puts the devices of a file where they belong: ranks are read side by side, and end in any order.
+    /// Puts the devices of a file where they belong: ranks are read side by side, and end in any order. A file that was
+    /// opened before takes the place of what was read then.
     pub(crate) fn add_devices(&mut self, path: &str, sources: Vec<Source>) {
+        if let Some(before) = self.files.devices.iter().position(|device| device.path == path) {
+            self.close(before);
+            self.files.wanted = Some(path.to_owned());
+        }
         let files = &mut self.files;
         let place = vramscope_naming::name(path);
         let added = sources.into_iter().map(|source| Device {
@@ -151,6 +159,30 @@ impl App {
         }
         let mut old: Vec<_> = std::mem::take(&mut files.devices).into_iter().map(Some).collect();
         files.devices = order.iter().filter_map(|&at| old.get_mut(at)?.take()).collect();
+    }
+
+    /// Closes the file of a device, with all of its devices. The one that comes after it is shown.
+    pub(crate) fn close(&mut self, device: usize) {
+        let files = &mut self.files;
+        let Some(file) = files.devices.get(device).map(|device| device.source.file) else { return };
+        let stays = |device: &Device| device.source.file != file;
+        let before = |at: usize| files.devices.iter().take(at).filter(|device| stays(device)).count();
+        let moved = |at: usize| files.devices.get(at).filter(|device| stays(device)).map(|_| before(at));
+        let (current, next) = (moved(files.current), before(files.current));
+        let (beside, other) = (files.beside.and_then(moved), self.parts.compare.other.and_then(moved));
+        files.devices.retain(stays);
+        (files.beside, self.parts.compare.other) = (beside, other);
+        files.name_devices();
+        self.requests.close(file);
+        self.history = History::default();
+        if let Some(current) = current {
+            files.current = current;
+            return;
+        }
+        files.current = next.min(files.devices.len().saturating_sub(1));
+        files.started = false;
+        (self.isolated, self.selection, self.camera) = (None, Selection::default(), Camera::default());
+        self.notes.clear();
     }
 
     /// Shows one of many files, opening it first if it is not in memory.

@@ -177,6 +177,8 @@ struct ThreadHost {
     cache: Option<Cache>,
     config: Option<PathBuf>,
     recent: Vec<String>,
+    /// The path by which each file was opened first: one that is opened again by another way takes its place.
+    opened: HashMap<PathBuf, PathBuf>,
 }
 
 impl ThreadHost {
@@ -191,6 +193,7 @@ impl ThreadHost {
             cache,
             config,
             recent: recent.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+            opened: HashMap::new(),
         }
     }
 
@@ -373,7 +376,12 @@ impl Host for ThreadHost {
         self.recent.truncate(MOST_RECENT);
         self.keep_recent();
         let paths: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
-        let (inputs, errors) = find(&paths);
+        let (mut inputs, errors) = find(&paths);
+        for input in &mut inputs {
+            if let Ok(full) = input.path.canonicalize() {
+                input.path = self.opened.entry(full).or_insert_with(|| input.path.clone()).clone();
+            }
+        }
         for error in errors {
             let name = paths.first().map_or_else(String::new, |path| path.display().to_string());
             tell(&self.news, &self.ctx, News::Failed { name, message: error.to_string() });
@@ -397,6 +405,14 @@ impl Host for ThreadHost {
             };
             tell(&news, &ctx, item);
         });
+    }
+
+    fn close(&mut self, file: u32) {
+        self.threads.close(file);
+    }
+
+    fn set_title(&mut self, title: &str) {
+        self.ctx.send_viewport_cmd(egui::ViewportCommand::Title(title.to_owned()));
     }
 
     fn cancel(&mut self) {

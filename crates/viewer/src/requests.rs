@@ -127,6 +127,20 @@ pub trait Host {
     fn takes_files(&self) -> bool {
         true
     }
+    /// Lets go of a file.
+    fn close(&mut self, _file: u32) {}
+    /// Whether the line to the engine is cut: what was asked comes late, or never.
+    fn is_lost(&self) -> bool {
+        false
+    }
+    /// Whether a summary can be read instead of the window, as in a report.
+    fn has_summary(&self) -> bool {
+        false
+    }
+    /// Shows the summary.
+    fn show_summary(&mut self) {}
+    /// Says what is shown in the title of the window.
+    fn set_title(&mut self, _title: &str) {}
     /// Stops reading.
     fn cancel(&mut self) {}
     /// Files opened before, the latest first.
@@ -246,6 +260,16 @@ impl Requests {
     /// Slots with an open request.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Slot> {
         self.entries.iter().filter(|(_, entry)| !entry.is_fresh()).map(|(slot, _)| *slot)
+    }
+
+    /// Lets go of a file, and of every answer about it.
+    pub(crate) fn close(&mut self, file: u32) {
+        let is_about = |request: &Request| request.clone().sources().iter().any(|of| of.file == file);
+        self.entries.retain(|_, entry| {
+            let answered = entry.answer.as_ref().is_some_and(|(request, _)| is_about(request));
+            !answered && !is_about(&entry.asked)
+        });
+        self.host.close(file);
     }
 
     /// Forgets a slot.

@@ -109,9 +109,8 @@ impl App {
     }
 
     pub(crate) fn toggle_theme(&mut self, ctx: &Context) {
-        self.settings.dark = !self.settings.dark;
-        ctx.set_theme(if self.settings.dark { egui::Theme::Dark } else { egui::Theme::Light });
-        self.colors_version += 1;
+        self.settings.dark = Some(!self.is_dark());
+        self.set_theme(ctx);
     }
 
     /// Lets files be chosen: by what the host has for that, else by a list of folders.

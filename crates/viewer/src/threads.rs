@@ -67,6 +67,12 @@ impl Threads {
         std::mem::take(&mut *locked(&self.shared.answers))
     }
 
+    /// Lets go of a file. Not on this thread: an answer that is being worked out keeps the session for a while.
+    pub fn close(&self, file: u32) {
+        let shared = Arc::clone(&self.shared);
+        thread::spawn(move || shared.session.write().unwrap_or_else(PoisonError::into_inner).close(file));
+    }
+
     /// Something that adds files from another thread.
     pub fn adder(&self) -> impl Fn(OpenFile) -> Vec<Source> + Clone + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);

@@ -13,6 +13,12 @@ function say(text) {
 function unsay(text) {
   if (element("message").textContent === text) element("message").hidden = true;
 }
+// Says something that needs no answer.
+function mention(text) {
+  say(text);
+  setTimeout(() => unsay(text), 8000);
+}
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 // What stands after the # of the address; one that was cut or mistyped is none.
 function hash() {
   try {
@@ -38,7 +44,23 @@ async function packed() {
   // With the version, so that an old copy in some cache never meets a newer page.
   const answer = await fetch("vramscope.wasm.gz?" + version);
   if (!answer.ok) throw new Error("vramscope.wasm.gz: " + answer.status);
-  return new Uint8Array(await answer.arrayBuffer());
+  const total = Number(answer.headers.get("content-length")) || 0;
+  const mb = (bytes) => (bytes / 1e6).toFixed(1);
+  return new Uint8Array(await (await fetched(answer, (done) => {
+    element("wait").textContent = "vramscope is starting: " + mb(done) + (total ? " of " + mb(total) : "") + " MB";
+  })).arrayBuffer());
+}
+
+// The body of an answer, with a word about every piece of it.
+async function fetched(answer, progress) {
+  const chunks = [];
+  let done = 0;
+  for (const reader = answer.body.getReader(); ; ) {
+    const chunk = await reader.read();
+    if (chunk.done) return new Blob(chunks);
+    chunks.push(chunk.value);
+    progress(done += chunk.value.length);
+  }
 }
 
 async function compile() {
@@ -116,7 +138,7 @@ function next_file() {
     const file = waiting.shift();
     reading.set(file.id, file);
     workers[number].busy = true;
-    workers[number].worker.postMessage(file);
+    workers[number].worker.postMessage(file.message);
   }
   if (reading.size === 0) all_read();
 }
@@ -126,36 +148,101 @@ function hear(number, data) {
   if (data.broken) return say(data.broken);
   const file = reading.get(data.id);
   if (!file) return;
+  // A file of another kind in a folder ends without a word.
+  if (data.devices !== undefined || data.error) file.drop.came = true;
   if (data.done !== undefined) wasm_bindgen.reading(file.name, data.done, file.bytes);
   if (data.devices !== undefined) {
     any_opened = true;
     wasm_bindgen.opened(file.name, number, data.devices);
   }
   if (data.error) wasm_bindgen.failed(file.name, data.error);
+  if (data.error !== undefined) known.delete(file.name);
   if (data.over) {
     workers[number].busy = false;
     reading.delete(data.id);
+    left(file.drop);
     next_file();
   }
 }
 
-function add(file) {
-  waiting.push({ id: files++, ...file });
+// What is opened together: how much of it is on its way, and whether anything came of it.
+function left(drop) {
+  drop.left -= 1;
+  if (drop.left === 0 && !drop.came && !drop.cancelled) {
+    mention("No memory snapshot is among " + (drop.all === 1 ? "what was opened" : "these " + drop.all + " files"));
+  }
+}
+
+// Files that are open or on their way, by the name that they are listed under: what each is.
+const known = new Map();
+
+function add(file, drop) {
+  const id = files++;
+  drop.all += 1;
+  drop.left += 1;
+  known.set(file.name, { key: file.key, drop });
+  const { key, ...message } = file;
+  waiting.push({ id, drop, message: { id, ...message }, name: file.name, bytes: file.bytes });
   wasm_bindgen.reading(file.name, 0, file.bytes);
 }
 
+// A file that was opened before is only shown, and another one of the same name gets a number. Files that are opened
+// together are different ones, however alike they are.
+function add_once(file, drop) {
+  for (const [name, before] of known) {
+    if (before.key && before.key === file.key && before.drop !== drop) {
+      wasm_bindgen.show(name);
+      drop.came = true;
+      return;
+    }
+  }
+  let name = file.name;
+  for (let number = 2; file.key && known.has(name); number += 1) name = file.name + " (" + number + ")";
+  add({ ...file, name }, drop);
+}
+
+// The recordings in a report of vramscope; none of any other page. Nothing in it runs.
+async function carried({ name, blob, named }) {
+  if (named === false || !/\.html?$/i.test(name) || blob.size > LARGEST_REPORT) return [];
+  const text = await blob.text();
+  if (!text.includes("data-snapshot=")) return [];
+  const page = new DOMParser().parseFromString(text, "text/html");
+  return [...page.querySelectorAll("script[data-snapshot]")].map((script) => inside(script));
+}
+// A longer text is more than browsers can hold.
+const LARGEST_REPORT = 400e6;
+
+// What a report carries in an element.
+function inside(script) {
+  const { snapshot: name, rank, role, bytes } = script.dataset;
+  return { name, rank, role, text: script.textContent.trim(), bytes: Number(bytes) };
+}
+
 // Files with their paths below what was dropped; those of a profile belong together, and a snapshot and its sidecar.
-function open(list) {
-  const found = JSON.parse(wasm_bindgen.inputs(list.map((file) => file.name)));
-  if (found.length === 0) {
-    say(list.length === 0 ? "That was no file: drop snapshots, or a folder of them" : "There is no memory snapshot in it");
-    setTimeout(() => (element("message").hidden = true), 6000);
+async function open(list) {
+  const drop = { all: 0, left: 0, came: false, cancelled: false };
+  const plain = [];
+  for (const file of list) {
+    const recordings = await carried(file);
+    for (const recording of recordings) {
+      add_once({ ...recording, key: [recording.name, recording.bytes, recording.text.length].join("|") }, drop);
+    }
+    if (recordings.length === 0) plain.push(file);
+  }
+  const found = JSON.parse(wasm_bindgen.inputs(plain.map((file) => file.name)));
+  if (list.length === 0) {
+    mention("That was not a file. Drop memory snapshots, or a folder of them");
+  } else if (found.length === 0 && drop.all === 0 && !drop.came) {
+    mention("There is no memory snapshot in it");
   }
   for (const [name, rows, profile] of found) {
-    const parts = rows.map((row) => ({ name: list[row].name.split("/").at(-1), blob: list[row].blob }));
+    const parts = rows.map((row) => ({ name: plain[row].name.split("/").at(-1), blob: plain[row].blob }));
     const bytes = parts.reduce((sum, { blob }) => sum + blob.size, 0);
-    const named = profile ? !name.includes("/") : list[rows[0]].named ?? true;
-    add({ name, parts, bytes, named, profile });
+    const named = profile ? !name.includes("/") : plain[rows[0]].named ?? true;
+    // A file of a disk is known by its date; bytes of the same name from elsewhere take the place of those before.
+    const dates = parts.map(({ blob }) => blob.lastModified);
+    const key = dates.includes(undefined) ? undefined : [name.split("/").at(-1), bytes, ...dates].join("|");
+    add_once({ name, parts, bytes, named, profile, key }, drop);
   }
   next_file();
 }
@@ -166,8 +253,13 @@ const shows = (name) => !name.startsWith(".");
 
 async function walk(entry, path, list) {
   if (entry.isFile) {
-    const blob = await new Promise((done, fail) => entry.file(done, fail));
-    list.push({ name: path + entry.name, blob, named: path === "" });
+    try {
+      const blob = await new Promise((done, fail) => entry.file(done, fail));
+      list.push({ name: path + entry.name, blob, named: path === "" });
+    } catch (error) {
+      // One that the browser may not read takes nothing else with it.
+      wasm_bindgen.failed(path + entry.name, error.message);
+    }
   } else if (entry.isDirectory) {
     const reader = entry.createReader();
     for (;;) {
@@ -194,7 +286,7 @@ async function dropped(event) {
     await walk(entry, time > 1 && entry.isDirectory ? time + "/" : "", list);
   }
   if (entries.length === 0) list.push(...plain.map((blob) => ({ name: blob.name, blob })));
-  open(list);
+  await open(list);
 }
 
 function picked(event) {
@@ -212,16 +304,8 @@ async function download(url) {
     const answer = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer" });
     if (!answer.ok) throw new Error("the server answers " + answer.status);
     const total = Number(answer.headers.get("content-length")) || 0;
-    const chunks = [];
-    let done = 0;
-    for (const reader = answer.body.getReader(); ; ) {
-      const chunk = await reader.read();
-      if (chunk.done) break;
-      chunks.push(chunk.value);
-      done += chunk.value.length;
-      wasm_bindgen.reading(name, done, Math.max(total, done));
-    }
-    open([{ name, blob: new Blob(chunks) }]);
+    const blob = await fetched(answer, (done) => wasm_bindgen.reading(name, done, Math.max(total, done)));
+    await open([{ name, blob }]);
   } catch (error) {
     const why = error instanceof TypeError
       ? "it cannot be fetched. Is the address right, and does its server allow other pages (Access-Control-Allow-Origin)?"
@@ -260,36 +344,84 @@ async function post(path, body, signal) {
   if (answer.status === 403) {
     throw new Error("This page belongs to a `vramscope serve` that has ended. Open the address that the new one prints.");
   }
+  // A proxy in front is there, and the server behind it is not.
+  if ([502, 503, 504].includes(answer.status)) throw new TypeError(answer.statusText);
   if (!answer.ok) throw new Error(await answer.text());
   return new Uint8Array(await answer.arrayBuffer());
 }
 
-const gone = (error) => say(error.message);
-const LOST = "The connection to `vramscope serve` is lost; trying again …";
+function gone(error) {
+  wasm_bindgen.set_lost(true);
+  say(error.message);
+}
+const LOST = "The connection to `vramscope serve` is lost. What is pale is not up to date. Trying again …";
+
+// Milliseconds: after which the server is asked whether it is still there, how long that may take, and between attempts.
+const SILENCE = 10_000;
+const LONGEST_SIGN = 5_000;
+const [FIRST_WAIT, LONGEST_WAIT] = [500, 8_000];
+
+// Which process answers: one that was started anew has read its files anew, and so does the page.
+let process = null;
+
+async function sign_of_life() {
+  const answer = new TextDecoder().decode(await post("started", "", AbortSignal.timeout(LONGEST_SIGN)));
+  process ??= answer;
+  if (answer !== process) location.reload();
+}
+
+// While the line is cut, one attempt at a time for all that wait.
+let back = null;
+
+function reconnect() {
+  back ??= (async () => {
+    say(LOST);
+    wasm_bindgen.set_lost(true);
+    for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+      await Promise.race([sleep(wait), new Promise((done) => addEventListener("online", done, { once: true }))]);
+      const error = await sign_of_life().catch((error) => error);
+      if (!error || !is_cut(error)) break;
+    }
+    back = null;
+    unsay(LOST);
+    wasm_bindgen.set_lost(false);
+  })();
+  return back;
+}
+
+// Whether a request failed because of the line. `fetch` says so in two ways, and a sign of life in a third.
+const is_cut = (error) => error instanceof TypeError || ["TimeoutError", "AbortError"].includes(error?.name);
 
 // The same with patience: a cut line, a laptop that slept or a tunnel that comes back lose nothing.
 async function patient(path, body, signal) {
-  for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
+  for (;;) {
+    await back;
+    const attempt = new AbortController();
+    const stop = () => attempt.abort();
+    signal?.addEventListener("abort", stop);
+    // A line can be cut without a word; an answer can take long.
+    const watch = setInterval(() => sign_of_life().catch(stop), SILENCE);
     try {
-      const answer = await post(path, body, signal);
-      unsay(LOST);
-      return answer;
+      return await post(path, body, attempt.signal);
     } catch (error) {
-      if (signal?.aborted || !(error instanceof TypeError)) throw error;
-      say(LOST);
-      await new Promise((done) => setTimeout(done, wait));
+      if (signal?.aborted || !is_cut(error)) throw error;
+      await reconnect();
+    } finally {
+      clearInterval(watch);
+      signal?.removeEventListener("abort", stop);
     }
   }
 }
 
 async function hear_server() {
+  await sign_of_life().catch(() => {});
   let seen = 0;
   for (;;) {
     const more = wasm_bindgen.take_news(await patient("news", String(seen)));
     any_opened = true;
     if (more === undefined) return all_read();
     seen += more;
-    await new Promise((done) => setTimeout(done, 200));
+    await sleep(200);
   }
 }
 
@@ -323,8 +455,29 @@ globalThis.vramscope = {
   },
   cancel() {
     if (served) post("cancel", "").catch(gone);
+    for (const { drop, name } of [...waiting, ...reading.values()]) {
+      drop.cancelled = true;
+      known.delete(name);
+    }
     waiting.length = 0;
     for (const { worker } of workers) worker.postMessage({ cancel: true });
+  },
+  close(lane, file, name) {
+    known.delete(name);
+    workers[lane]?.worker.postMessage({ close: file });
+  },
+  has_summary: () => element("summary") !== null,
+  show_summary() {
+    document.body.classList.remove("started");
+    element("to-viewer").hidden = false;
+    element("to-viewer").focus();
+    scrollTo(0, 0);
+  },
+  set_title(title) {
+    document.title = title;
+  },
+  leave() {
+    document.activeElement?.blur();
   },
   save(name, bytes) {
     const link = document.createElement("a");
@@ -367,6 +520,34 @@ globalThis.vramscope = {
   },
 };
 
+// A key means something here or to the browser, never both.
+function keep_apart(event) {
+  const ctrl = event.ctrlKey || event.metaKey;
+  if (event.key === "Tab" && event.shiftKey && !ctrl && !event.altKey) {
+    // Backwards out of the canvas, unless a widget in it has the focus.
+    if (!wasm_bindgen.is_focused()) event.stopImmediatePropagation();
+  } else if (ctrl || event.altKey) {
+    const key = event.key.length === 1 ? event.key.toUpperCase() : event.key;
+    if (wasm_bindgen.takes_key(key, ctrl, event.altKey, event.shiftKey)) event.preventDefault();
+    // The window's own toolkit would take these from the browser.
+    else if (ctrl && ",OPS".includes(key)) event.stopImmediatePropagation();
+  }
+}
+
+function begin(canvas) {
+  document.body.classList.add("started");
+  canvas.focus();
+}
+
+// A report shows its summary until there is a picture, and as long as it is being read.
+async function after_summary(canvas) {
+  element("to-viewer").addEventListener("click", () => begin(canvas));
+  while (!JSON.parse(wasm_bindgen.shown() || "null")?.painted) await sleep(50);
+  element("wait").hidden = true;
+  element("to-viewer").hidden = false;
+  if (scrollY === 0 && getSelection().isCollapsed) begin(canvas);
+}
+
 // Keeps this page and its module in the browser, so that both open without a network; see offline.js. Not what has data
 // inside or comes from a `vramscope serve`: these never come here.
 function keep() {
@@ -391,11 +572,7 @@ async function main() {
       if (kind === "drop") dropped(event).catch((error) => say(String(error)));
     }, true);
   }
-  // Keys that mean something here, and something else to the browser.
-  addEventListener("keydown", (event) => {
-    const plain = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
-    if (plain && "kldjeb\\".includes(event.key)) event.preventDefault();
-  }, true);
+  addEventListener("keydown", keep_apart, true);
   for (const id of ["files", "folder"]) element(id).addEventListener("change", picked);
   addEventListener("hashchange", () => wasm_bindgen.follow(vramscope.link()));
   canvas.addEventListener("webglcontextlost", (event) => {
@@ -403,23 +580,15 @@ async function main() {
     say("The browser has taken the graphics away from this page. Reload it: the address keeps what is shown.");
   });
   await wasm_bindgen.start(canvas, served);
-  document.body.classList.add("started");
-  canvas.focus();
-  if (served) hear_server().catch(gone);
-  const inside = [...document.querySelectorAll("script[data-snapshot]")];
-  if (inside.length > 0) {
-    for (const script of inside) {
-      add({
-        name: script.dataset.snapshot,
-        rank: script.dataset.rank,
-        role: script.dataset.role,
-        text: script.textContent.trim(),
-        bytes: Number(script.dataset.bytes),
-      });
-    }
+  const recordings = [...document.querySelectorAll("script[data-snapshot]")];
+  if (recordings.length > 0) {
+    const drop = { all: 0, left: 0, came: false, cancelled: false };
+    for (const script of recordings) add(inside(script), drop);
     next_file();
-    return;
+    return after_summary(canvas);
   }
+  begin(canvas);
+  if (served) hear_server().catch(gone);
   if (served) return;
   keep();
   addEventListener("message", handed);

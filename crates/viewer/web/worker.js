@@ -3,6 +3,8 @@
 
 // Bytes of a file that are parsed at once, and characters of a report that are decoded.
 const PIECE = 1 << 20;
+// Bytes that a report of this length may unpack to: recordings shrink 10 to 50 times.
+const MOST_UNPACKED = (length) => (32 << 20) + 200 * length;
 // Milliseconds that code is made fast before there is a file.
 const WARM = 1500;
 // Milliseconds between two words about progress: each one has the page drawn anew, which takes a core from reading
@@ -112,11 +114,15 @@ function* decoded(text) {
 async function unpack({ id, name, rank, role, text, bytes }, job) {
   worker.begin_arrow(name, rank, role, bytes);
   const pieces = [...decoded(text)];
+  const most = MOST_UNPACKED(text.length);
+  let unpacked = 0;
   source = new Blob(pieces).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
   for (;;) {
     const { done, value } = await source.read();
     if (done) break;
     if (job.cancelled) return worker.stop();
+    unpacked += value.length;
+    if (unpacked > most) throw new Error("it unpacks to far more than any recording does");
     worker.feed(value);
   }
   postMessage({ id, done: bytes });
@@ -144,6 +150,8 @@ onmessage = ({ data }) => {
     postMessage({ ticket: data.ticket, bytes }, [bytes.buffer]);
   } else if (data.warm) {
     warm();
+  } else if (data.close !== undefined) {
+    worker.close(data.close);
   } else if (data.cancel) {
     for (const job of jobs) job.cancelled = true;
   } else {

@@ -160,8 +160,45 @@ fn files_of_one_name_are_told_apart_by_their_folders() -> anyhow::Result<()> {
     let shown = chromium.wait("two files", |shown| is_open(shown, 2))?;
     ensure!(shown["names"] == json!(["after", "before"]), "{}", shown["names"]);
     place.picture(&mut chromium, "names")?;
+
+    // One of them again, alone: it is listed once, and shown.
+    chromium.drop_files(&[&folder.join("before/snapshot.pickle")])?;
+    chromium.wait("the one that is open", |shown| is_open(shown, 2) && shown["current"] == 1)?;
+    chromium.key_with("X", SHIFT)?;
+    let shown = chromium.wait("one file", |shown| is_open(shown, 1))?;
+    ensure!(shown["names"] == json!(["cuda:0"]), "{}", shown["names"]);
+    ensure!(chromium.value("document.title")? == "snapshot.pickle · vramscope");
+    chromium.key_with("X", SHIFT)?;
+    chromium.wait("the start screen", |shown| shown["devices"] == 0)?;
+
+    // What holds no snapshot says so: a folder of other files, and a text.
+    let message = "document.getElementById('message').textContent";
+    let other = place.work.path().join("other");
+    fs::create_dir_all(&other)?;
+    fs::write(other.join("notes.txt"), "no snapshot")?;
+    chromium.drop_files(&[&other])?;
+    chromium.wait("the end", |shown| shown["reading"] == json!([]))?;
+    thread::sleep(Duration::from_millis(300));
+    ensure!(chromium.value(message)? == "No memory snapshot is among what was opened");
+    chromium.value("dispatchEvent(new DragEvent('drop', { dataTransfer: new DataTransfer() })), 0")?;
+    thread::sleep(Duration::from_millis(300));
+    ensure!(chromium.value(message)? == "That was not a file. Drop memory snapshots, or a folder of them");
+
+    // A closed file can be opened again. Tab goes through the window and then leaves it.
+    chromium.drop_files(&[&folder.join("before/snapshot.pickle")])?;
+    chromium.wait("it again", |shown| is_open(shown, 1))?;
+    let mut tabs = 0;
+    while chromium.value("document.activeElement === document.body")? == false {
+        tabs += 1;
+        ensure!(tabs < 200, "the focus stays in the page");
+        chromium.key_with("Tab", 0)?;
+    }
+    ensure!(tabs > 5, "the focus leaves after {tabs} widgets");
     clean(&mut chromium, &site.url)
 }
+
+/// Shift, as the protocol of the browser has it.
+const SHIFT: u32 = 8;
 
 /// A snapshot dropped together with what its recorder wrote beside it: what memory is for is as recorded, not inferred.
 #[test]

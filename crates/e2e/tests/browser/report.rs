@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use serde_json::{Value, json};
-use vramscope_e2e::{Browser, Chromium, is_open, number, pixels, root, vramscope};
+use vramscope_e2e::{Browser, Chromium, Files, is_open, number, pixels, root, site, vramscope};
 
 use crate::{Place, clean, recordings};
 
@@ -34,7 +34,26 @@ fn a_report_opens_from_a_disk() -> anyhow::Result<()> {
     let picture = place.picture(&mut chromium, "report")?;
     pixels::bars(&picture, &shown, 4)?;
     pixels::compare(&picture, &shown, &recordings()?)?;
+    let title = chromium.value("document.title")?;
+    ensure!(title == "rank0_memory_snapshot.pickle · vramscope", "{title}");
+    // To the summary and back.
+    let is_shown = "document.getElementById('summary').offsetHeight > 0";
+    ensure!(chromium.value(is_shown)? == false, "the viewer covers the summary");
+    let (x, y) = (60.0, 19.0);
+    chromium.click(x, y)?;
+    thread::sleep(Duration::from_millis(300));
+    ensure!(chromium.value(is_shown)? == true, "no way back to the summary");
+    place.picture(&mut chromium, "report-summary")?;
+    chromium.value("document.getElementById('to-viewer').click()")?;
+    chromium.wait("the viewer again", |shown| is_open(shown, 4))?;
     clean(&mut chromium, &url)?;
+    // The page opens all that a report holds.
+    let site = Files::serve(site()?)?;
+    chromium.open(&site.url)?;
+    chromium.wait("the start screen", |shown| shown["devices"] == 0)?;
+    chromium.drop_files(&[&file])?;
+    let again = chromium.wait("the report on the page", |shown| is_open(shown, 4))?;
+    ensure!(again["names"] == shown["names"] && again["peak"] == shown["peak"], "{again}");
 
     // Without script there are the summary and the picture.
     chromium.call("Emulation.setScriptExecutionDisabled", &json!({ "value": true }))?;

@@ -259,3 +259,85 @@ fn ranks_that_differ_are_named() {
     assert!(found.iter().any(|insight| insight.title == title), "{title}");
     assert!(harness.query_by_label("ACROSS RANKS").is_some());
 }
+
+/// Names in the side bar.
+fn names(harness: &Harness) -> Vec<String> {
+    harness.state().files.devices.iter().map(|device| device.name.clone()).collect()
+}
+
+#[test]
+fn a_file_can_be_closed_and_the_next_one_is_shown() {
+    let mut host = Direct::default();
+    for (name, rank) in [("oom", "rank 0"), ("alloc_retry", "rank 1"), ("expandable", "rank 2")] {
+        host.add(name, rank, &bytes_of(name));
+    }
+    let done = Arc::clone(&host.done);
+    let title = || done.lock().unwrap().title.clone();
+    let mut harness = open(host);
+    harness.state_mut().files.touched = true;
+    harness.state_mut().focus(1);
+    harness.state_mut().show_beside(Some(2));
+    settle(&mut harness);
+    assert_eq!(title(), "alloc_retry.pickle · vramscope");
+    harness.key_press_modifiers(Modifiers::SHIFT, Key::X);
+    settle(&mut harness);
+    // What was beside it has its place now; it is the same recording.
+    assert_eq!(names(&harness), ["rank 0", "rank 2"]);
+    assert_eq!((harness.state().files.current, harness.state().files.beside), (1, Some(1)));
+    assert_eq!(title(), "expandable.pickle · vramscope");
+    assert!(!harness.state().requests.is_waiting());
+    // One that is not shown: what is shown stays.
+    harness.state_mut().close(0);
+    settle(&mut harness);
+    assert_eq!((names(&harness).len(), harness.state().files.current), (1, 0));
+    assert_eq!(title(), "expandable.pickle · vramscope");
+    harness.get_by_label("Close the file").click();
+    settle(&mut harness);
+    assert!(harness.state().device().is_none() && harness.query_by_label("Open the demo").is_some());
+    assert_eq!(title(), "vramscope");
+    harness.get_by_label("Open the demo").click();
+    settle(&mut harness);
+    assert_eq!(names(&harness).len(), 1);
+}
+
+#[test]
+fn a_file_that_is_opened_again_is_listed_once() {
+    let mut host = Direct::default();
+    for name in ["oom", "expandable", "oom"] {
+        host.add(name, "", &bytes_of(name));
+    }
+    let harness = open(host);
+    assert_eq!(names(&harness), ["expandable.pickle", "oom.pickle"]);
+    assert_eq!(harness.state().name_of(harness.state().files.current), "oom.pickle", "it is shown");
+}
+
+/// Numbers of another moment than the one that is shown look like it, until answers come.
+#[test]
+fn a_cut_line_makes_what_is_shown_pale() {
+    let mut host = Direct::default();
+    host.add("oom", "", &bytes_of("oom"));
+    let done = Arc::clone(&host.done);
+    let mut harness = open(host);
+    let cut = |is_lost| done.lock().unwrap().is_lost = is_lost;
+    cut(true);
+    settle(&mut harness);
+    assert!(!harness.state().is_stale, "all that was asked has come");
+    key(&mut harness, Key::Comma);
+    assert!(harness.state().is_stale);
+    cut(false);
+    settle(&mut harness);
+    assert!(!harness.state().is_stale && !harness.state().requests.is_waiting());
+}
+
+/// A key means something here or to a browser, never both: the page asks the table.
+#[test]
+fn keys_are_taken_from_a_browser_or_left_to_it() {
+    use crate::commands::is_taken;
+    let ours = [Key::K, Key::O, Key::S, Key::E, Key::B, Key::D, Key::J, Key::Backslash];
+    assert!(ours.into_iter().all(|key| is_taken(Modifiers::COMMAND, key)));
+    assert!(is_taken(Modifiers::ALT, Key::ArrowLeft));
+    // Print, the address, find, a new tab, close it, reload.
+    let browsers = [Key::P, Key::L, Key::F, Key::T, Key::W, Key::R, Key::N];
+    assert!(browsers.into_iter().all(|key| !is_taken(Modifiers::COMMAND, key)));
+    assert!(!is_taken(Modifiers::COMMAND | Modifiers::SHIFT, Key::S));
+}

@@ -40,6 +40,9 @@ struct Done {
     opened: Vec<String>,
     saved: Vec<(String, String)>,
     stored: Option<String>,
+    title: String,
+    /// The line is cut: what is asked waits.
+    is_lost: bool,
 }
 
 fn root() -> PathBuf {
@@ -77,7 +80,8 @@ impl Direct {
         let (inputs, errors) = vramscope_files::find(&[root().join("testdata").join(path)]);
         assert!(errors.is_empty());
         for input in &inputs {
-            host.add_file(path, crate::threads::ready(vramscope_files::open(input, None, &()).unwrap()));
+            let name = input.path.display().to_string();
+            host.add_file(&name, crate::threads::ready(vramscope_files::open(input, None, &()).unwrap()));
         }
         host
     }
@@ -90,7 +94,19 @@ impl Host for Direct {
     }
 
     fn answers(&mut self) -> Vec<(Slot, Request, Response)> {
-        std::mem::take(&mut self.answers)
+        if self.is_lost() { Vec::new() } else { std::mem::take(&mut self.answers) }
+    }
+
+    fn close(&mut self, file: u32) {
+        self.session.close(file);
+    }
+
+    fn is_lost(&self) -> bool {
+        self.done.lock().unwrap().is_lost
+    }
+
+    fn set_title(&mut self, title: &str) {
+        self.done.lock().unwrap().title = title.to_owned();
     }
 
     fn news(&mut self) -> Vec<News> {

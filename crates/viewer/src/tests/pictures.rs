@@ -49,7 +49,7 @@ fn both_themes_draw_all_of_the_window() {
     for dark in [true, false] {
         let mut harness = window(&[("oom", "")]);
         if !dark {
-            harness.key_press_modifiers(egui::Modifiers::COMMAND, Key::L);
+            harness.key_press_modifiers(egui::Modifiers::SHIFT, Key::T);
             settle(&mut harness);
         }
         let image = harness.render().unwrap();

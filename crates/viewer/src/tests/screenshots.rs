@@ -82,12 +82,12 @@ fn screenshots_of_every_view() {
     harness.state_mut().settings.tab = Tab::Flame;
     settle(&mut harness);
     save(&mut harness, "timeline");
-    harness.key_press_modifiers(egui::Modifiers::COMMAND, Key::L);
+    harness.key_press_modifiers(egui::Modifiers::SHIFT, Key::T);
     harness.state_mut().settings.tab = Tab::State;
     harness.remove_cursor();
     settle(&mut harness);
     save(&mut harness, "light");
-    harness.key_press_modifiers(egui::Modifiers::COMMAND, Key::L);
+    harness.key_press_modifiers(egui::Modifiers::SHIFT, Key::T);
     harness.state_mut().isolate(vramscope_engine::Group::Category(3), "activations");
     harness.state_mut().settings.tab = Tab::Insights;
     settle(&mut harness);

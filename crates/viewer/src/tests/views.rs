@@ -317,7 +317,7 @@ fn keys_and_commands_are_shown_and_work() {
     harness.event(Event::Text("light".into()));
     settle(&mut harness);
     key(&mut harness, Key::Enter);
-    assert!(!harness.state().settings.dark);
+    assert_eq!(harness.state().settings.dark, Some(false));
 }
 
 /// Types into the search and goes to the first result.

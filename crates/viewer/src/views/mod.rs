@@ -50,6 +50,9 @@ pub(crate) const GUTTER: f32 = 72.0;
 const WITH_SIDEBAR: f32 = 480.0;
 const WITH_DETAILS: f32 = 620.0;
 
+/// How strong what is shown is drawn while it is not what was asked for.
+const STALE: f32 = 0.4;
+
 /// The chart is at least this high, with its numbers.
 const LEAST_CHART: f32 = 70.0;
 
@@ -116,6 +119,9 @@ pub(crate) struct Parts {
 }
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
+    if app.is_stale {
+        ui.multiply_opacity(STALE);
+    }
     let palette = app.palette();
     let bar = |margin: Margin| Frame::new().fill(palette.panel).inner_margin(margin);
     Panel::top("top").exact_size(38.0).frame(bar(Margin::symmetric(12, 6))).show(ui, |ui| top::show(app, ui));

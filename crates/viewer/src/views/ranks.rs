@@ -38,7 +38,10 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             heading(app, ui, "OPEN");
         }
         for at in 0..app.files.devices.len() {
-            row(app, ui, at, most, median);
+            // One that was closed in this frame is gone.
+            if at < app.files.devices.len() {
+                row(app, ui, at, most, median);
+            }
         }
         for reading in &app.files.reading {
             let share = reading.share();
@@ -153,6 +156,9 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: Option<i64>) {
         }
         if at != app.files.current && ui.button("Compare with it").clicked() {
             app.compare_with(at);
+        }
+        if app.requests.host.takes_files() && ui.button("Close").clicked() {
+            app.close(at);
         }
     });
 }

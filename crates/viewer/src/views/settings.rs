@@ -81,7 +81,7 @@ fn look(app: &mut App, ui: &mut Ui) {
     egui::Grid::new("look").num_columns(2).spacing(vec2(16.0, 4.0)).show(ui, |ui| {
         let name = |ui: &mut Ui, name: &str| ui.label(RichText::new(name).color(dim));
         name(ui, "theme");
-        let mut dark = app.settings.dark;
+        let mut dark = app.is_dark();
         if ui.horizontal(|ui| choice(ui, &mut dark, &[(true, "dark"), (false, "light")])).inner {
             app.toggle_theme(ui.ctx());
         }

@@ -1,6 +1,6 @@
 //! The bar at the top: what is open, what the axes show, the search.
 
-use egui::{Align, Button, ComboBox, Layout, Response, RichText, Ui};
+use egui::{Align, Button, ComboBox, Layout, Response, RichText, Ui, WidgetInfo, WidgetType};
 use vramscope_analysis::Counter;
 use vramscope_analysis::pictures::Axis;
 use vramscope_engine::Summary;
@@ -28,15 +28,28 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             ui.spacing_mut().item_spacing.x = 4.0;
         }
         if wide >= WITH_NAME || app.device().is_none() {
-            let name = RichText::new("vramscope").font(theme::strong()).color(palette.text);
-            let name = ui.add(Button::new(name).frame(false));
-            if name.on_hover_text("Open files (Ctrl+O)").clicked() {
-                app.choose_files();
+            // A report has no files to open; it has a summary to go back to.
+            let (name, what, command) = match app.requests.host.has_summary() {
+                true => ("◂ Summary", "What the report says", Command::Summary),
+                false => ("vramscope", "Open files (Ctrl+O)", Command::Open),
+            };
+            let name = RichText::new(name).font(theme::strong()).color(palette.text);
+            if ui.add(Button::new(name).frame(false)).on_hover_text(what).clicked() {
+                command.run(app, ui.ctx());
             }
         }
         let Some((_, summary)) = app.device() else { return };
         let arrow = ui.label(RichText::new("▸").color(palette.dim));
         chooser(app, ui, &arrow, if tight { 96.0 } else { 180.0 });
+        if app.requests.host.takes_files() && !tight {
+            let close = Button::new(RichText::new("×").color(palette.dim)).frame(false);
+            let close = ui.add(close).on_hover_text("Close the file (Shift+X)");
+            close.widget_info(|| WidgetInfo::labeled(WidgetType::Button, true, "Close the file"));
+            if close.clicked() {
+                app.close(app.files.current);
+                return;
+            }
+        }
         ui.add_space(if tight { 0.0 } else { 8.0 });
         if wide >= WITH_AXIS {
             axis(app, ui);

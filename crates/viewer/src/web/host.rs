@@ -38,8 +38,8 @@ struct Out {
 pub(super) struct PageHost {
     server: bool,
     lanes: Vec<Lane>,
-    /// Who has a file, and what it calls it.
-    files: Vec<(usize, u32)>,
+    /// Who has a file, what it calls it, and what the page calls it.
+    files: Vec<(usize, u32, String)>,
     /// What is wanted now.
     asked: HashMap<Slot, Request>,
     /// The two trees of a comparison between workers.
@@ -68,7 +68,7 @@ impl PageHost {
         if self.server {
             return vec![(0, request.clone())];
         }
-        let lane_of = |of: &Source| self.files.get(of.file as usize).map(|(lane, _)| *lane);
+        let lane_of = |of: &Source| self.files.get(of.file as usize).map(|(lane, ..)| *lane);
         let mut parts = vec![request.clone()];
         if let Request::Diff(AskDiff { before, after, own }) = request
             && lane_of(&before.0) != lane_of(&after.0)
@@ -82,7 +82,7 @@ impl PageHost {
         for mut part in parts {
             let mut lane = 0;
             for source in part.sources() {
-                if let Some((place, local)) = self.files.get(source.file as usize) {
+                if let Some((place, local, _)) = self.files.get(source.file as usize) {
                     (lane, source.file) = (*place, *local);
                 }
             }
@@ -184,7 +184,7 @@ impl Host for PageHost {
             }
             let Some(place) = self.lanes.get_mut(lane) else { continue };
             let file = self.files.len() as u32;
-            self.files.push((lane, place.files));
+            self.files.push((lane, place.files, name.clone()));
             place.files += 1;
             let sources = (0..devices).map(|device| Source { file, device }).collect();
             // Before what is said of all files together.
@@ -192,6 +192,28 @@ impl Host for PageHost {
             news.insert(at, News::Opened { name, sources });
         }
         news
+    }
+
+    fn close(&mut self, file: u32) {
+        if let Some((lane, local, name)) = self.files.get(file as usize) {
+            super::close(*lane as u32, *local, name);
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        INBOX.with_borrow(|inbox| inbox.is_lost)
+    }
+
+    fn has_summary(&self) -> bool {
+        super::has_summary()
+    }
+
+    fn show_summary(&mut self) {
+        super::show_summary();
+    }
+
+    fn set_title(&mut self, title: &str) {
+        super::set_title(title);
     }
 
     fn open_demo(&mut self) {

@@ -25,6 +25,12 @@ extern "C" {
     fn pick(folder: bool);
     fn open_demo(name: &str, bytes: &[u8]);
     fn cancel();
+    fn close(lane: u32, file: u32, name: &str);
+    fn has_summary() -> bool;
+    fn show_summary();
+    fn set_title(title: &str);
+    /// Lets the keyboard focus go on to what follows the canvas.
+    fn leave();
     fn save(name: &str, bytes: &[u8]);
     fn store(text: &str);
     fn stored() -> Option<String>;
@@ -47,6 +53,12 @@ struct Inbox {
     opened: Vec<(String, u32, u32)>,
     /// A link to go to.
     link: Option<String>,
+    /// A file to show, by the name that the page has for it.
+    wanted: Option<String>,
+    /// The line to the server is cut.
+    is_lost: bool,
+    /// A widget of the window has the keyboard focus.
+    is_focused: bool,
     ctx: Option<egui::Context>,
     shown: String,
 }
@@ -101,6 +113,31 @@ pub fn idle() {
     deliver(|inbox| inbox.news.push(News::Idle));
 }
 
+/// Shows a file that is open.
+#[wasm_bindgen]
+pub fn show(name: String) {
+    deliver(|inbox| inbox.wanted = Some(name));
+}
+
+/// Says whether the line to the server is cut.
+#[wasm_bindgen]
+pub fn set_lost(is_lost: bool) {
+    deliver(|inbox| inbox.is_lost = is_lost);
+}
+
+/// Whether a key means something in the window, and so nothing to the browser: a name as JavaScript has it.
+#[wasm_bindgen]
+pub fn takes_key(name: &str, ctrl: bool, alt: bool, shift: bool) -> bool {
+    let modifiers = egui::Modifiers { alt, ctrl, shift, mac_cmd: false, command: ctrl };
+    egui::Key::from_name(name).is_some_and(|key| crate::commands::is_taken(modifiers, key))
+}
+
+/// Whether a widget of the window has the keyboard focus.
+#[wasm_bindgen]
+pub fn is_focused() -> bool {
+    INBOX.with_borrow(|inbox| inbox.is_focused)
+}
+
 /// News from a server. Gives how many of them the server sends only once, so that the next request skips them; none
 /// after the last.
 #[wasm_bindgen]
@@ -151,7 +188,7 @@ pub async fn start(canvas: web_sys::HtmlCanvasElement, server: bool) -> Result<(
         let ctx = &context.egui_ctx;
         deliver(|inbox| inbox.ctx = Some(ctx.clone()));
         let app = App::new(ctx, Box::new(host::PageHost::new(server)), None);
-        Ok(Box::new(Page { app, link: link(), still_since: 0.0, described: String::new() }))
+        Ok(Box::new(Page { app, link: link(), still_since: 0.0, described: String::new(), has_left: false }))
     });
     // Nothing here shades from one color to another.
     let options = eframe::WebOptions { dithering: false, ..Default::default() };
@@ -166,6 +203,8 @@ struct Page {
     link: String,
     still_since: f64,
     described: String,
+    /// The focus went on from the last widget to what follows the canvas.
+    has_left: bool,
 }
 
 impl eframe::App for Page {
@@ -182,13 +221,34 @@ impl eframe::App for Page {
         } else if !self.link.is_empty() && self.app.is_new() {
             self.app.follow(&self.link);
         }
+        if let Some(name) = INBOX.with_borrow_mut(|inbox| inbox.wanted.take()) {
+            self.app.files.wanted = Some(name);
+        }
         self.app.ui(ui);
+        self.pass_focus(ui.ctx());
         self.remember(ui.ctx());
         self.tell();
     }
 }
 
 impl Page {
+    /// Tab goes through the widgets and then out of the canvas, where egui would begin anew.
+    fn pass_focus(&mut self, ctx: &egui::Context) {
+        let focused = ctx.memory(egui::Memory::focused);
+        let was_focused =
+            INBOX.with_borrow_mut(|inbox| std::mem::replace(&mut inbox.is_focused, focused.is_some()));
+        let tab = ctx.input(|input| input.modifiers.is_none() && input.key_pressed(egui::Key::Tab));
+        if std::mem::take(&mut self.has_left)
+            && let Some(first) = focused
+        {
+            ctx.memory_mut(|memory| memory.surrender_focus(first));
+            INBOX.with_borrow_mut(|inbox| inbox.is_focused = false);
+        } else if tab && was_focused && focused.is_none() {
+            self.has_left = true;
+            leave();
+        }
+    }
+
     /// Keeps what is shown in the address of the page, once it is still.
     fn remember(&mut self, ctx: &egui::Context) {
         let is_followed = INBOX.with_borrow(|inbox| inbox.link.is_none());
@@ -247,6 +307,8 @@ struct Shown {
     /// What the peak is of.
     bytes: &'static str,
     verdict: Option<String>,
+    /// Whether what is shown is not what was asked for, because the line is cut.
+    stale: bool,
     /// Bytes of memory that the page itself has; workers have their own.
     memory: usize,
 }
@@ -286,6 +348,7 @@ impl Shown {
             bytes: summary.as_ref().map_or("", |summary| summary.name_of(app.settings.counter)),
             peak: summary.as_ref().map(|summary| summary.peaks[app.settings.counter as usize].bytes),
             verdict: summary.map(|summary| summary.verdict.clone()),
+            stale: app.is_stale,
             memory: std::arch::wasm32::memory_size(0) << 16,
         }
     }

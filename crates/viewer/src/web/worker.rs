@@ -166,6 +166,11 @@ impl Worker {
         Ok(self.add(path, name.rank_text(), name.role, bytes, snapshot))
     }
 
+    /// Lets go of a file.
+    pub fn close(&mut self, file: u32) {
+        self.session.close(file);
+    }
+
     /// Answers a request.
     pub fn answer(&self, request: &[u8]) -> Vec<u8> {
         self.session.answer_encoded(request, &|| true).unwrap_or_default()
