@@ -8,8 +8,10 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::ensure;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use sha2::{Digest, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
 use crate::process::{cargo, linted, root, run};
@@ -73,7 +75,7 @@ pub(crate) fn build(page: Page) -> anyhow::Result<()> {
     version.update(&module);
     version.update(html.as_bytes());
     let version = format!("{:08x}", version.sum());
-    let html = put(&html, "/*version*/", &version)?;
+    let html = with_policy(&put(&html, "/*version*/", &version)?)?;
     let offline = put(&source("offline.js")?, "/*version*/", &version)?;
 
     let folder = root().join("dist/web");
@@ -95,6 +97,20 @@ pub(crate) fn build(page: Page) -> anyhow::Result<()> {
         "the site is too large: {download} bytes to download, {MOST_BYTES} at most"
     );
     Ok(())
+}
+
+/// The page with a policy that lets its own scripts run, each by its hash, and no other.
+fn with_policy(html: &str) -> anyhow::Result<String> {
+    let scripts = html.match_indices("<script").filter_map(|(at, _)| {
+        let (tag, rest) = html.get(at..)?.split_once('>')?;
+        let (script, _) = rest.split_once("</script>")?;
+        (!tag.contains("text/plain")).then_some(script)
+    });
+    let hash =
+        |script: &str| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(script.as_bytes())));
+    let hashes: Vec<String> = scripts.map(hash).collect();
+    ensure!(hashes.len() == 2, "{} scripts in the page: the glue and the page's own are two", hashes.len());
+    replaced(html, "script-src 'unsafe-inline'", &format!("script-src {}", hashes.join(" ")))
 }
 
 /// Writes what has changed only: what contains a file is built anew when it is written.
