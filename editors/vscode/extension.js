@@ -3,7 +3,7 @@
 // WSL and in containers) and shows its page. The files stay there; pictures and tables go over the line.
 
 const vscode = require("vscode");
-const { start } = require("./server");
+const { start, free_port, serve_arguments } = require("./server");
 const { viewer, message } = require("./page");
 
 /** Shows a file or a folder in a panel, until the panel is closed. */
@@ -14,15 +14,17 @@ async function show(panel, path) {
   let is_closed = false;
   panel.onDidDispose(() => { is_closed = true; });
   try {
-    const server = await start(program, path);
+    // Before the server starts: where the editor runs on another machine or behind a proxy, the page has another address,
+    // and the server must be told the host that is in it.
+    const port = await free_port();
+    const external = await vscode.env.asExternalUri(vscode.Uri.parse(`http://127.0.0.1:${port}/`));
+    const server = await start(program, path, { args: serve_arguments(port, external.authority) });
     if (is_closed) return server.stop();
     panel.onDidDispose(server.stop);
     server.ended.then((why) => {
       if (!is_closed) panel.webview.html = message(`${why}\n\nClose this editor and open the file again.`);
     });
-    // On another machine the port is forwarded, and the address is another one.
-    const external = await vscode.env.asExternalUri(vscode.Uri.parse(server.address));
-    if (!is_closed) panel.webview.html = viewer(external.toString(true));
+    if (!is_closed) panel.webview.html = viewer(new URL(`${server.token}/`, external.toString(true)).href);
   } catch (error) {
     if (!is_closed) panel.webview.html = message(error.message);
   }

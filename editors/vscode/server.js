@@ -2,13 +2,33 @@
 // `vramscope serve` as a child process: started for a path, ended with the editor that shows it.
 
 const { spawn } = require("node:child_process");
+const { createServer } = require("node:net");
 
 /** What the first line that `vramscope serve` prints must be: an address of this machine with its token. */
 const ADDRESS = /^http:\/\/127\.0\.0\.1:(\d+)\/([0-9a-f]+)\/$/m;
 
+/** A port that nothing listens on. */
+function free_port() {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.on("error", reject);
+    probe.listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+}
+
+/** What `vramscope` is started with, for a page that the editor reaches at this host. */
+function serve_arguments(port, authority) {
+  const host = authority.replace(/:\d+$/, "");
+  const is_local = ["127.0.0.1", "localhost", "[::1]"].includes(host);
+  return ["serve", "--embed", "--port", String(port), ...(is_local ? [] : ["--allow-host", host])];
+}
+
 /**
  * Starts a server for a file or a folder.
- * @returns {Promise<{ address: string, port: number, stop: () => void, ended: Promise<string> }>}
+ * @returns {Promise<{ address: string, port: number, token: string, stop: () => void, ended: Promise<string> }>}
  */
 function start(program, path, { timeout = 20_000, args = ["serve", "--embed"] } = {}) {
   return new Promise((resolve, reject) => {
@@ -38,10 +58,10 @@ function start(program, path, { timeout = 20_000, args = ["serve", "--embed"] } 
       if (!found || is_started) return;
       is_started = true;
       clearTimeout(timer);
-      resolve({ address: found[0], port: Number(found[1]), stop, ended });
+      resolve({ address: found[0], port: Number(found[1]), token: found[2], stop, ended });
     });
     ended.then((why) => { if (!is_started) fail(why); });
   });
 }
 
-module.exports = { start, ADDRESS };
+module.exports = { start, free_port, serve_arguments, ADDRESS };

@@ -9,7 +9,7 @@ const { tmpdir } = require("node:os");
 const { join } = require("node:path");
 const test = require("node:test");
 
-const { start } = require("../server");
+const { start, serve_arguments } = require("../server");
 const { viewer, message } = require("../page");
 
 const ADDRESS = "http://127.0.0.1:41234/0123456789abcdef/";
@@ -23,7 +23,7 @@ function program(script) {
 }
 
 const SERVES = `
-if (process.argv.slice(2, 5).join(" ") !== "serve --embed --") process.exit(9);
+if (process.argv.slice(2, 4).join(" ") !== "serve --embed") process.exit(9);
 console.log("${ADDRESS}\\nFrom another machine, first: ssh -L 41234:127.0.0.1:41234 node");
 setInterval(() => {}, 1000);`;
 
@@ -32,6 +32,12 @@ test("the address is the first line that the server prints", async () => {
   assert.deepEqual([server.address, server.port], [ADDRESS, 41234]);
   server.stop();
   assert.match(await server.ended, /SIGTERM/);
+});
+
+test("behind a proxy the server answers to its name", () => {
+  const plain = ["serve", "--embed", "--port", "41234"];
+  for (const local of ["127.0.0.1:50000", "localhost", "[::1]:8080"]) assert.deepEqual(serve_arguments(41234, local), plain);
+  assert.deepEqual(serve_arguments(41234, "code.example:8443"), [...plain, "--allow-host", "code.example"]);
 });
 
 test("what goes wrong is said in words", async () => {
@@ -54,7 +60,12 @@ function activate(name) {
   const registered = {};
   const vscode = {
     workspace: { getConfiguration: () => ({ get: () => name }) },
-    env: { asExternalUri: async (uri) => ({ toString: () => uri.text.replace("41234", "50000") }) },
+    env: {
+      asExternalUri: async ({ text }) => {
+        const port = /^http:\/\/127\.0\.0\.1:(\d+)\/$/.exec(text)[1];
+        return { authority: "code.example", toString: () => `https://code.example/proxy/${port}/` };
+      },
+    },
     Uri: { parse: (text) => ({ text }) },
     ViewColumn: { Active: -1 },
     window: { registerCustomEditorProvider: (kind, provider) => { registered[kind] = provider; } },
@@ -77,7 +88,8 @@ test("an editor shows the forwarded page and ends the server when it is closed",
   const panel = { webview: {}, onDidDispose: (action) => closed.push(action) };
   const document = editor.openCustomDocument({ fsPath: "/runs/oom.pickle" });
   await editor.resolveCustomEditor(document, panel);
-  assert.match(panel.webview.html, /iframe src="http:\/\/127\.0\.0\.1:50000\//);
+  assert.match(panel.webview.html, /iframe src="https:\/\/code\.example\/proxy\/\d+\/0123456789abcdef\/"/);
+  assert.match(panel.webview.html, /frame-src https:\/\/code\.example;/);
   assert.equal(closed.length, 2);
   closed.forEach((action) => action());
 });
