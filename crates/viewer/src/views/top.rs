@@ -1,6 +1,6 @@
 //! The bar at the top: what is open, what the axes show, the search.
 
-use egui::{Align, Button, ComboBox, Layout, Response, RichText, Ui, WidgetInfo, WidgetType};
+use egui::{Align, Button, ComboBox, Layout, Response, RichText, Role, Ui, WidgetInfo};
 use vramscope_analysis::Counter;
 use vramscope_analysis::pictures::Axis;
 use vramscope_engine::Summary;
@@ -44,7 +44,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         if app.requests.host.takes_files() && !tight {
             let close = Button::new(RichText::new("×").color(palette.dim)).frame(false);
             let close = ui.add(close).on_hover_text("Close the file (Shift+X)");
-            close.widget_info(|| WidgetInfo::labeled(WidgetType::Button, true, "Close the file"));
+            close.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Close the file"));
             if close.clicked() {
                 app.close(app.files.current);
                 return;
