@@ -32,6 +32,18 @@ pub trait Browser {
         Ok(serde_json::from_str(text.as_str().unwrap_or_default()).unwrap_or_default())
     }
 
+    /// Waits until an expression is true.
+    fn wait_for(&mut self, expression: &str) -> anyhow::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while self.value(expression)? != true {
+            if Instant::now() > until {
+                bail!("not true: {expression}; complaints: {:?}", self.complaints()?);
+            }
+            thread::sleep(Duration::from_millis(30));
+        }
+        Ok(())
+    }
+
     /// Waits until the viewer shows something.
     fn wait(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> anyhow::Result<Value>
     where
