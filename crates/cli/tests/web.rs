@@ -59,7 +59,7 @@ fn a_report_holds_the_module_the_data_a_summary_and_a_picture() {
     assert!(page.contains("\"connect-src 'self';\""), "a page with data reaches nothing else");
     assert!(page.contains("<title>oom.pickle.xz · vramscope report</title>"));
     // Both axes have numbers.
-    assert!(page.contains("%\">2 GiB</i>") && page.contains("%\">5 000</b>"));
+    assert!(page.contains("%\">2 GiB</i>") && page.contains("%\">10 000</b>"));
     assert!(page.contains("11 823 events") && page.contains("modeling_llama.py:175 forward"));
     // The rows of `whatif` for the ready-made settings.
     assert!(page.contains("self-check: all 162 device calls of the recording are reproduced"));

@@ -99,6 +99,9 @@ impl Chromium {
         chromium.call("Target.setAutoAttach", &workers)?;
         let size = json!({ "width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         chromium.call("Emulation.setDeviceMetricsOverride", &size)?;
+        // The page follows the system, and the pictures are compared in the dark.
+        let dark = json!({ "features": [{ "name": "prefers-color-scheme", "value": "dark" }] });
+        chromium.call("Emulation.setEmulatedMedia", &dark)?;
         Ok(chromium)
     }
 

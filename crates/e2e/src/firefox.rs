@@ -21,6 +21,8 @@ use crate::driver::{Browser, PATIENCE};
 const SETTINGS: &str = r#"
 user_pref("marionette.port", 0);
 user_pref("app.update.enabled", false);
+user_pref("ui.systemUsesDarkTheme", 1);
+user_pref("layout.css.prefers-color-scheme.content-override", 0);
 user_pref("browser.shell.checkDefaultBrowser", false);
 user_pref("datareporting.policy.dataSubmissionEnabled", false);
 user_pref("network.captive-portal-service.enabled", false);
