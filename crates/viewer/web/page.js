@@ -539,10 +539,14 @@ function begin(canvas) {
   canvas.focus();
 }
 
-// A report shows its summary until there is a picture, and as long as it is being read.
+// A report shows its summary until there is a picture, and as long as it is being read. A frame can be too small for
+// any picture: a second after the last file the viewer comes without one.
 async function after_summary(canvas) {
   element("to-viewer").addEventListener("click", () => begin(canvas));
-  while (!JSON.parse(wasm_bindgen.shown() || "null")?.painted) await sleep(50);
+  for (let left = 20; left > 0 && !JSON.parse(wasm_bindgen.shown() || "null")?.painted; ) {
+    await sleep(50);
+    if (reading.size + waiting.length === 0) left -= 1;
+  }
   element("wait").hidden = true;
   element("to-viewer").hidden = false;
   if (scrollY === 0 && getSelection().isCollapsed) begin(canvas);
