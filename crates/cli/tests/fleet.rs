@@ -133,7 +133,12 @@ fn a_file_that_changed_is_written_again_and_another_folder_is_left_alone() {
     let said = |output: std::process::Output| text(&output.stdout);
     assert!(said(export(&runs, &dataset)).contains("2 files written"));
     fs::write(runs.join("rank1.json"), snapshot(400, 20)).unwrap();
+    // What an export leaves that is killed while it writes the manifest or a table.
+    let table = files(&dataset).into_iter().find(|path| path.to_string_lossy().contains("rank=1")).unwrap();
+    let abandoned = [&dataset, table.parent().unwrap()].map(|folder| folder.join(".vramscope-a1b2c3.tmp"));
+    abandoned.each_ref().map(|path| fs::write(path, b"PAR1").unwrap());
     let again = said(export(&runs, &dataset));
+    assert_eq!(abandoned.map(|path| path.exists()), [false, false]);
     assert!(again.contains("1 file written") && again.contains("1 file complete from before"), "{again}");
     let refused = export(&runs, &runs);
     assert!(text(&refused.stderr).contains("not a dataset"), "{}", text(&refused.stderr));

@@ -111,11 +111,14 @@ pub fn write(
 fn start(dataset: &Path) -> Result<Vec<Entry>, Error> {
     let io = |error| Error::Io { path: dataset.to_owned(), error };
     fs::create_dir_all(dataset).map_err(io)?;
-    if let Some(known) = read(dataset)? {
-        return Ok(known);
+    let known = read(dataset)?;
+    // An export that was killed at once has left no more than a temporary file.
+    let mut entries = fs::read_dir(dataset).map_err(io)?.flatten();
+    if known.is_none() && entries.any(|entry| !vramscope_files::is_temporary(&entry.path())) {
+        return Err(Error::NotADataset { path: dataset.to_owned() });
     }
-    let is_empty = fs::read_dir(dataset).map_err(io)?.next().is_none();
-    if is_empty { Ok(Vec::new()) } else { Err(Error::NotADataset { path: dataset.to_owned() }) }
+    vramscope_files::remove_abandoned(dataset);
+    Ok(known.unwrap_or_default())
 }
 
 /// The files of one snapshot.
@@ -163,6 +166,7 @@ impl Parts<'_> {
         if let Some(folder) = place.parent() {
             let io = |error| Error::Io { path: folder.to_owned(), error };
             fs::create_dir_all(folder).map_err(io)?;
+            vramscope_files::remove_abandoned(folder);
         }
         vramscope_files::write(&place, Existing::Replace, &[], |out| -> Result<(), Error> {
             out.write_all(&bytes).map_err(|error| Error::Io { path: place.clone(), error })

@@ -23,5 +23,6 @@ pub use json::{escape_json, json};
 pub use open::{OpenError, Opened, Progress, open, open_bytes, open_each};
 pub use regular::{Links, read_regular};
 pub use write::{
-    Existing, WriteError, is_descriptor, remove_unfinished, remove_unfinished_on_signals, write, write_new,
+    Existing, WriteError, is_descriptor, is_temporary, remove_abandoned, remove_unfinished,
+    remove_unfinished_on_signals, write, write_new,
 };

@@ -260,11 +260,29 @@ impl Drop for Temporary {
     }
 }
 
+/// How the names of temporary files begin and end.
+const TEMPORARY: (&str, &str) = (".vramscope-", ".tmp");
+
+/// Whether a file is one that is being written, or that a killed program has left behind.
+pub fn is_temporary(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1))
+}
+
+/// Removes what killed programs have left in a folder. Only for folders that no other program writes into.
+pub fn remove_abandoned(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if is_temporary(&entry.path()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// A new file beside the place, with the permissions that any new file has.
 fn temporary(place: &Path) -> io::Result<(File, Temporary)> {
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".vramscope-").suffix(".tmp");
+    builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
     #[cfg(unix)]
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     #[cfg(unix)]
