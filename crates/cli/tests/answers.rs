@@ -262,3 +262,11 @@ fn stacks_are_weighed_by_bytes_at_the_peak() {
     let cleared = shown(&["doctor", &recording("history_cleared.pickle.xz")]);
     assert!(!cleared.contains("max_entries=1") && cleared.contains("clears it"), "{cleared}");
 }
+
+/// Recording began after the model, the optimizer and a first step: what was live then has no stack, whoever made it.
+#[test]
+fn what_is_older_than_the_recording_is_called_that() {
+    let late = recording("../roles/late_llama.pickle.xz");
+    let text = text(&vramscope(&["at", &late, "--at", "start"]).stdout);
+    assert!(text.contains("(before recording began)") && !text.contains("autograd"), "{text}");
+}

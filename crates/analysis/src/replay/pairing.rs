@@ -213,8 +213,13 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
             .filter(|(block, ..)| !open.contains_key(&block.addr))
             .fold(0_u64, |sum, (block, ..)| sum.saturating_add(block.size));
     }
+    let is_recorded = pairing.facts.earlier_with_stack > 0;
     for row in 0..pairing.allocations.len() {
         if pairing.allocations.opened[row] == Moment::START {
+            // An empty stack is that of a thread without Python frames only if recording was on.
+            if !is_recorded {
+                pairing.allocations.stack[row] = StackId::ABSENT;
+            }
             pairing.facts.earlier += 1;
             let bytes = &mut pairing.facts.earlier_bytes;
             *bytes = bytes.saturating_add(pairing.allocations.requested[row]);
