@@ -39,7 +39,7 @@ pub use conclusions::ranks::{
 };
 pub use conclusions::recipe::Recipe;
 pub use conclusions::steps::{Step, Steps, StepsBy, steps};
-pub use conclusions::stepwise::{Keep, StepRow, Stepwise};
+pub use conclusions::stepwise::{Keep, Outliving, StepRow, Stepwise};
 pub use conclusions::trend::{Shape, Trend};
 pub use questions::capacity::{Capacity, capacity};
 pub use questions::compare::{Change, Line, Sum, by_line, by_stack, changes};

@@ -322,8 +322,8 @@ fn what_outlives_a_step_is_what_it_leaks() {
     let stepwise = Stepwise::new(&snapshot, &replay, steps(&snapshot, &replay, &spans), None);
     assert_eq!(stepwise.rows.len(), 6);
     let grown: Vec<i64> = stepwise.rows[2..].iter().map(|row| row.growth).collect();
-    let outliving: u64 = stepwise.outliving.iter().map(|weight| weight.bytes).sum();
-    let per_step = outliving / stepwise.outlived;
+    assert_eq!(stepwise.outlived, 4);
+    let per_step: u64 = stepwise.outliving.iter().map(|kept| kept.per_step).sum();
     assert!(
         grown.iter().all(|growth| growth.unsigned_abs().abs_diff(per_step) < MIB),
         "{grown:?} {per_step}"
@@ -332,6 +332,20 @@ fn what_outlives_a_step_is_what_it_leaks() {
     let large = |_, allocation: &vramscope_analysis::Allocation| allocation.requested >= 16 * MIB;
     let kept = Stepwise::new(&snapshot, &replay, steps(&snapshot, &replay, &spans), Some(&large));
     assert!(kept.rows.iter().zip(&stepwise.rows).all(|(some, all)| some.peak.bytes < all.peak.bytes));
+}
+
+/// Rank 2 keeps its output of each step: 4096 × 1024 floats, 16 MiB. What the second step alone keeps on every rank, the
+/// buckets of DDP, is no habit.
+#[test]
+fn what_one_step_keeps_is_not_per_step() {
+    let per_step = |rank: u32| {
+        let (snapshot, replay) = replayed(common::recording(&format!("rank{rank}_memory_snapshot")));
+        let spans = spans(&snapshot, DeviceId(0));
+        let stepwise = Stepwise::new(&snapshot, &replay, steps(&snapshot, &replay, &spans), None);
+        assert_eq!((stepwise.rows.len(), stepwise.outlived), (6, 4));
+        stepwise.outliving.iter().map(|kept| kept.per_step).sum::<u64>()
+    };
+    assert_eq!([per_step(0), per_step(2)], [0, 16 << 20]);
 }
 
 /// Nothing needs less than what is live at once, and no packing more than the allocator that ran.

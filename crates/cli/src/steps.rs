@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use vramscope_analysis::{AllocIdx, Allocation, Keep, Line, Shape, StepRow, Stepwise, Weight, by_line};
+use vramscope_analysis::{AllocIdx, Allocation, Keep, Shape, StepRow, Stepwise};
 
 use crate::args::Source;
 use crate::style::{self, Role};
@@ -115,6 +115,7 @@ struct LineJson {
     line: u32,
     bytes: u64,
     count: u64,
+    per_step: u64,
 }
 
 /// The last of the rows.
@@ -122,21 +123,15 @@ fn last(rows: &[StepRow], shown: usize) -> &[StepRow] {
     rows.get(rows.len().saturating_sub(shown)..).unwrap_or_default()
 }
 
-/// What outlives its step, by line, most bytes first.
-fn lines(subject: &Subject, weights: &[Weight]) -> Vec<(Line, vramscope_analysis::Sum)> {
-    let mut lines: Vec<_> = by_line(subject.snapshot(), weights).into_iter().collect();
-    lines.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then_with(|| a.0.cmp(&b.0)));
-    lines
-}
-
 impl Report {
     fn new(subject: &Subject, found: &Stepwise, shown: usize) -> Self {
-        let outliving = lines(subject, &found.outliving).into_iter().map(|(line, sum)| LineJson {
-            name: line.name,
-            file: line.file,
-            line: line.line,
-            bytes: sum.bytes,
-            count: sum.count,
+        let outliving = found.outliving.iter().map(|found| LineJson {
+            name: found.line.name.clone(),
+            file: found.line.file.clone(),
+            line: found.line.line,
+            bytes: found.bytes,
+            count: found.count,
+            per_step: found.per_step,
         });
         Self {
             schema: "vramscope/steps/1",
@@ -208,7 +203,7 @@ fn print(subject: &Subject, found: &Stepwise, shown: usize, out: &mut dyn Write)
     if let Some(forecast) = forecast(found) {
         writeln!(out, "\n  {}", text::wrapped(&forecast, 2))?;
     }
-    print_outliving(subject, found, out)
+    print_outliving(found, out)
 }
 
 /// Where the peaks lead, in a sentence.
@@ -224,19 +219,19 @@ fn forecast(found: &Stepwise) -> Option<String> {
     Some(format!("{}: the next step needs about {}{fits}", trend.words(&text::size), text::size(trend.next)))
 }
 
-fn print_outliving(subject: &Subject, found: &Stepwise, out: &mut dyn Write) -> std::io::Result<()> {
+fn print_outliving(found: &Stepwise, out: &mut dyn Write) -> std::io::Result<()> {
     if found.outlived == 0 || found.outliving.is_empty() {
         return Ok(());
     }
-    let lines = lines(subject, &found.outliving);
+    let lines = &found.outliving;
     writeln!(out)?;
     let mut table = Table::new("live longer than the step after its own, by line")
         .column("per step")
         .column("bytes")
         .column("count");
-    for (line, sum) in lines.iter().take(LINES) {
-        let cells = [text::size(sum.bytes / found.outlived), text::size(sum.bytes), text::count(sum.count)];
-        table.row(cells, text::line(line));
+    for kept in lines.iter().take(LINES) {
+        let cells = [text::size(kept.per_step), text::size(kept.bytes), text::count(kept.count)];
+        table.row(cells, text::line(&kept.line));
     }
     table.print(out)?;
     if lines.len() > LINES {

@@ -6,7 +6,7 @@ use vramscope_snapshot::{Snapshot, StackId};
 use super::steps::{Step, Steps};
 use super::trend::Trend;
 use crate::questions::capacity::Capacity;
-use crate::questions::weights::Weight;
+use crate::questions::compare::{Line, Sum};
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::{Peak, counters::Counter};
@@ -42,11 +42,24 @@ pub struct Stepwise {
     pub trend: Option<Trend>,
     /// What the process may hold, where the file tells.
     pub capacity: Option<Capacity>,
-    /// What was allocated in a step and is live when the next one ends, by stack, most bytes first. The first step is
-    /// left out: it makes caches and optimizer state.
-    pub outliving: Vec<Weight>,
+    /// What was allocated in a step and is live when the next one ends, by line, most bytes per step first. The first
+    /// step is left out: it makes caches and optimizer state.
+    pub outliving: Vec<Outliving>,
     /// Steps that `outliving` is a sum over.
     pub outlived: u64,
+}
+
+/// What one line allocates in a step and keeps beyond the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outliving {
+    /// Which line.
+    pub line: Line,
+    /// Of all steps.
+    pub bytes: u64,
+    /// Allocations of all steps.
+    pub count: u64,
+    /// The median of the steps: none where fewer than half of them keep anything.
+    pub per_step: u64,
 }
 
 impl Stepwise {
@@ -76,7 +89,7 @@ impl Stepwise {
             }
         };
         let mut rows: Vec<StepRow> = steps.list.iter().map(row).collect();
-        let mut by_stack: HashMap<StackId, Weight> = HashMap::new();
+        let mut by_stack: HashMap<(StackId, usize), Sum> = HashMap::new();
         for (index, allocation) in replay.allocations().iter() {
             if allocation.opened == Moment::START || keep.is_some_and(|keep| !keep(index, &allocation)) {
                 continue;
@@ -92,15 +105,14 @@ impl Stepwise {
             row.kept = row.kept.saturating_add(allocation.requested);
             let next = steps.list.get(at + 1).filter(|next| next.is_complete && at > 0);
             if next.is_some_and(|next| allocation.closed > next.to) {
-                let stack = allocation.stack;
-                let weight = by_stack.entry(stack).or_insert(Weight { stack, ..Weight::default() });
-                weight.bytes = weight.bytes.saturating_add(allocation.requested);
-                weight.count += 1;
+                let sum = by_stack.entry((allocation.stack, at)).or_default();
+                sum.bytes = sum.bytes.saturating_add(allocation.requested);
+                sum.count += 1;
             }
         }
-        let mut outliving: Vec<_> = by_stack.into_values().collect();
-        outliving.sort_unstable_by_key(|weight| (std::cmp::Reverse(weight.bytes), weight.stack));
-        let complete = steps.list.iter().filter(|step| step.is_complete).count() as u64;
+        let complete = steps.list.iter().filter(|step| step.is_complete).count();
+        // The first one is left out, and the last one has none after it.
+        let outlived = complete.saturating_sub(2);
         let peaks: Vec<u64> = rows
             .iter()
             .filter(|row| row.step.is_complete)
@@ -111,8 +123,8 @@ impl Stepwise {
             capacity: Capacity::of(snapshot, replay),
             steps,
             rows,
-            outliving,
-            outlived: complete.saturating_sub(2),
+            outliving: outliving(snapshot, by_stack, outlived),
+            outlived: outlived as u64,
         }
     }
 
@@ -127,6 +139,31 @@ impl Stepwise {
             _ => None,
         }
     }
+}
+
+/// Sums of stacks in steps, by line.
+fn outliving(snapshot: &Snapshot, by_stack: HashMap<(StackId, usize), Sum>, steps: usize) -> Vec<Outliving> {
+    let mut lines: HashMap<Line, (Sum, HashMap<usize, u64>)> = HashMap::new();
+    for ((stack, step), Sum { bytes, count }) in by_stack {
+        let (sum, in_steps) = lines.entry(Line::of(snapshot, stack)).or_default();
+        sum.bytes = sum.bytes.saturating_add(bytes);
+        sum.count += count;
+        let in_step = in_steps.entry(step).or_default();
+        *in_step = in_step.saturating_add(bytes);
+    }
+    let line = |(line, (sum, in_steps)): (Line, (Sum, HashMap<usize, u64>))| {
+        let mut in_steps: Vec<u64> = in_steps.into_values().collect();
+        in_steps.sort_unstable();
+        // Steps that keep nothing come first; of two in the middle, the smaller one counts.
+        let middle = (steps.saturating_sub(1) / 2 + in_steps.len()).checked_sub(steps);
+        let per_step = middle.and_then(|middle| in_steps.get(middle)).copied().unwrap_or_default();
+        Outliving { line, bytes: sum.bytes, count: sum.count, per_step }
+    };
+    let mut lines: Vec<_> = lines.into_iter().map(line).collect();
+    lines.sort_unstable_by(|a, b| {
+        (b.per_step, b.bytes).cmp(&(a.per_step, a.bytes)).then_with(|| a.line.cmp(&b.line))
+    });
+    lines
 }
 
 /// Requested bytes of some allocations at every moment.
