@@ -306,9 +306,6 @@ impl SimulatedJson {
     /// Other settings, and the recorded ones without a limit, for the request that failed first.
     fn new(subject: &Subject, number: usize) -> Self {
         let refuse = |reason: String| Self { refused: Some(reason), reproduced: None, settings: Vec::new() };
-        if number > 1 {
-            return refuse("what the program does after an error depends on the error".into());
-        }
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let study = match Study::new(snapshot, replay.device(), None) {
             Ok(study) => study,
@@ -322,7 +319,15 @@ impl SimulatedJson {
         tried.push(("as recorded, without the limit".to_owned(), free));
         let settings: Vec<Settings> = tried.iter().map(|(_, settings)| settings.clone()).collect();
         let watched = Watched { moments: Vec::new(), events: replay.events(), stretches: 1 };
-        let runs = match batch::answers(&study.simulator, &settings, &watched) {
+        // What failed before is left out: the program is taken to do the same whether or not it fails.
+        let simulator = match replay.ooms().get(number - 1) {
+            Some(oom) if number > 1 => {
+                let before = Moment::after(oom.event).0;
+                &study.simulator.with(study.simulator.requests().without_failures_before(before))
+            }
+            _ => &study.simulator,
+        };
+        let runs = match batch::answers(simulator, &settings, &watched) {
             Ok(runs) => runs,
             Err(error) => return refuse(error.to_string()),
         };
@@ -498,6 +503,9 @@ fn print_simulated(failure: &Failure<'_>, out: &mut dyn Write) -> std::io::Resul
         );
     }
     table.print(out)?;
+    if failure.number > 1 {
+        writeln!(out, "  for a program that does the same whether or not an earlier request fails")?;
+    }
     if simulated.reproduced == Some(false) {
         let words = "estimates: the simulation does not reproduce the recording under its own settings";
         writeln!(out, "  {}", style::paint(Role::Warning, words))?;

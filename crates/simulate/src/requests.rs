@@ -166,6 +166,15 @@ pub struct Facts {
 }
 
 impl Requests {
+    /// The requests of a program that does the same, whether or not what failed before a moment is served. (Under other
+    /// settings an earlier request might not have failed, and what the program would have done then is not known.)
+    #[must_use]
+    pub fn without_failures_before(&self, moment: u32) -> Self {
+        let is_earlier = |step: &Step| step.kind() == Kind::Fail && step.moment < moment;
+        let steps = self.steps.iter().copied().filter(|step| !is_earlier(step)).collect();
+        Self { steps, ..self.clone() }
+    }
+
     /// Every step in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps

@@ -16,7 +16,7 @@ pub(super) struct Trial<'a> {
     snapshot: &'a Snapshot,
     device: DeviceId,
     study: OnceCell<Result<Study, String>>,
-    tried: RefCell<Vec<(String, Option<Answer>)>>,
+    tried: RefCell<Vec<(String, Moment, Option<Answer>)>>,
 }
 
 /// What became of a setting.
@@ -62,15 +62,28 @@ impl<'a> Trial<'a> {
 
     /// Simulates a setting, under the limit of the recording. The error says why it cannot be.
     pub(super) fn run(&self, settings: &str) -> Result<Tried, String> {
+        self.run_with_errors_before(settings, Moment::START)
+    }
+
+    /// The same for a program that goes on alike after the errors before a moment, whether or not they happen.
+    pub(super) fn run_with_errors_before(&self, settings: &str, moment: Moment) -> Result<Tried, String> {
         let study = self.study()?;
         let mut tried = self.tried.borrow_mut();
-        if !tried.iter().any(|(known, _)| known == settings) {
+        let is_same =
+            |(known, before, _): &&(String, Moment, Option<Answer>)| known == settings && *before == moment;
+        if tried.iter().find(is_same).is_none() {
             let parsed = study.settings(settings).map_err(|error| error.to_string())?;
-            let answer = study.simulator.answer(&parsed, &mut (), || true);
-            tried.push((settings.to_owned(), answer));
+            let answer = match moment {
+                Moment::START => study.simulator.answer(&parsed, &mut (), || true),
+                Moment(moment) => {
+                    let requests = study.simulator.requests().without_failures_before(moment);
+                    study.simulator.with(requests).answer(&parsed, &mut (), || true)
+                }
+            };
+            tried.push((settings.to_owned(), moment, answer));
         }
-        let known = tried.iter().find(|(known, _)| known == settings);
-        let answer = known.and_then(|(_, answer)| answer.as_ref()).ok_or("nothing was simulated")?;
+        let known = tried.iter().find(is_same);
+        let answer = known.and_then(|(.., answer)| answer.as_ref()).ok_or("nothing was simulated")?;
         let failed = answer.outcome.out_of_memory.map(|oom| Moment(oom.moment));
         Ok(Tried {
             settings: settings.to_owned(),

@@ -218,6 +218,7 @@ impl<'a> Failure<'a> {
     fn advice(&self) -> String {
         let bytes = self.case.bytes;
         let order = "Allocate long-lived tensors before short-lived ones";
+        let simulated = self.simulated();
         match (self.cause(), &self.remedy) {
             (Cause::OtherPool, _) => {
                 "Let the streams and CUDA graphs share a pool, or free what the other one holds".into()
@@ -225,14 +226,14 @@ impl<'a> Failure<'a> {
             (Cause::Fragmentation, Remedy::Found(tried)) => {
                 let before = super::signed(self.case.replay.peak(crate::Counter::Reserved).bytes);
                 format!(
-                    "Set PYTORCH_CUDA_ALLOC_CONF={} (simulated: gets past this request; peak reserved {} → {})",
+                    "Set PYTORCH_CUDA_ALLOC_CONF={} ({simulated}: gets past this request; peak reserved {} → {})",
                     tried.settings,
                     bytes(before),
                     bytes(tried.reserved_peak)
                 )
             }
             (Cause::Fragmentation, Remedy::None) => {
-                format!("{order}. No setting helps: simulated, each runs out of memory by this request")
+                format!("{order}. No setting helps: {simulated}, each runs out of memory by this request")
             }
             (Cause::Fragmentation, Remedy::Unknown(_)) if self.case.snapshot.settings.expandable_segments => {
                 order.into()
@@ -241,6 +242,14 @@ impl<'a> Failure<'a> {
                 format!("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (not simulated: {reason})")
             }
             (Cause::Lack, _) => self.hold_less(),
+        }
+    }
+
+    /// How advice was tried.
+    fn simulated(&self) -> &'static str {
+        match self.number {
+            1 => "simulated",
+            _ => "simulated for a program that does the same whether or not an earlier request fails",
         }
     }
 
@@ -259,10 +268,11 @@ impl<'a> Failure<'a> {
             return others;
         }
         if let Some((trend, _)) = self.too_much() {
+            let simulated = self.simulated();
             let last = self.peaks.last().copied().unwrap_or_default();
             let setting = match &self.remedy {
                 Remedy::Found(tried) => format!(
-                    ". {} would get past this request and not past this step (simulated)",
+                    ". {} would get past this request and not past this step ({simulated})",
                     tried.settings
                 ),
                 _ => String::new(),

@@ -13,14 +13,18 @@ pub(super) enum Remedy {
     Unknown(String),
 }
 
-/// The first setting that gets past a request whatever the device's addresses.
+/// The first setting that gets past a request whatever the device's addresses. After an error that the program caught, for a
+/// program that does the same whether or not that error happens; of many errors only the first and the last are tried.
 pub(super) fn find(case: &Case<'_>, oom: &Oom) -> Remedy {
     let at = Moment::after(oom.event);
-    if case.replay.ooms().first().is_none_or(|first| first.event != oom.event) {
-        return Remedy::Unknown("what the program does after an error depends on the error".into());
+    let is = |other: Option<&Oom>| other.is_some_and(|other| other.event == oom.event);
+    let ooms = case.replay.ooms();
+    let before = if is(ooms.first()) { Moment::START } else { at };
+    if before != Moment::START && !is(ooms.last()) {
+        return Remedy::Unknown("only the first and the last error are".into());
     }
     for settings in REMEDIES {
-        match case.trial.run(settings) {
+        match case.trial.run_with_errors_before(settings, before) {
             Ok(tried) if tried.passes == Some(at) && !tried.unsure => return Remedy::Found(tried),
             Ok(_) => {}
             Err(reason) => return Remedy::Unknown(reason),
