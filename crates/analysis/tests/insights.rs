@@ -226,6 +226,33 @@ fn a_failed_allocation_tells_what_the_process_could_hold() {
     assert_eq!(Capacity::of(&snapshot, &replay), None);
 }
 
+/// Each of 102 segments has 8 MiB in use and a hole of 12 MiB. Expandable segments are returned by pages of 20 MiB, and each
+/// page would have 8 MiB in use, too: no setting gets past 200 MiB.
+#[test]
+fn advice_after_an_earlier_error_is_tried_as_well() {
+    let (snapshot, replay) = read("insight_oom_frag");
+    let found = found(&snapshot, &replay);
+    let errors: Vec<_> = found.iter().filter(|finding| finding.kind == Kind::OutOfMemory).collect();
+    let last = errors.iter().max_by_key(|finding| finding.when.1).unwrap();
+    assert_eq!((errors.len(), evidence(last, "cause")), (2, Amount::Text("fragmentation".into())));
+    assert!(last.advice.contains("No setting helps"), "{}", last.advice);
+}
+
+/// Programs that ran under `torch.cuda.set_per_process_memory_fraction`: the limit lies in its bounds, and a retry before the
+/// error makes them narrower.
+#[test]
+fn limits_lie_between_what_was_granted_and_what_was_refused() {
+    for name in ["resize.limit", "resize.gclimit"] {
+        let limit = 2_200_000_000;
+        let (snapshot, replay) = read(&format!("../whatif/{name}"));
+        let told = Capacity::of(&snapshot, &replay).unwrap();
+        assert!(told.is_limit && (told.at_least..told.bytes).contains(&limit), "{name}: {told:?}");
+    }
+    // At event 405 segments of 1 918 894 080 bytes were held, and 301 989 888 more were refused at first.
+    let (snapshot, replay) = read("../whatif/resize.limit");
+    assert_eq!(Capacity::of(&snapshot, &replay).unwrap().bytes, 2_220_883_968);
+}
+
 #[test]
 fn the_cost_of_a_pool_is_its_segments() {
     for name in ["cudagraph_pools", "mempool"] {

@@ -136,7 +136,9 @@ fn a_file_that_changed_is_written_again_and_another_folder_is_left_alone() {
     // What an export leaves that is killed while it writes the manifest or a table.
     let table = files(&dataset).into_iter().find(|path| path.to_string_lossy().contains("rank=1")).unwrap();
     let abandoned = [&dataset, table.parent().unwrap()].map(|folder| folder.join(".vramscope-a1b2c3.tmp"));
-    abandoned.each_ref().map(|path| fs::write(path, b"PAR1").unwrap());
+    for path in &abandoned {
+        fs::write(path, b"PAR1").unwrap();
+    }
     let again = said(export(&runs, &dataset));
     assert_eq!(abandoned.map(|path| path.exists()), [false, false]);
     assert!(again.contains("1 file written") && again.contains("1 file complete from before"), "{again}");

@@ -1,6 +1,6 @@
 //! How much a device has: by its name, by what a file tells.
 
-use vramscope_snapshot::Snapshot;
+use vramscope_snapshot::{Action, Snapshot, StackId};
 
 use crate::conclusions::insight::ShowBytes;
 use crate::replay::allocations::Moment;
@@ -82,8 +82,12 @@ impl Capacity {
         };
         // Of several refusals the tightest counts, unless more was granted, as after a limit was raised.
         let last = of(replay.ooms().last()?);
-        let all = replay.ooms().iter().map(of).filter(|found| found.is_limit && found.bytes >= at_least);
-        Some(if last.is_limit { all.min_by_key(|found| found.bytes).unwrap_or(last) } else { last })
+        if !last.is_limit {
+            return Some(last);
+        }
+        let failed = replay.ooms().iter().map(of).filter(|found| found.is_limit).map(|found| found.bytes);
+        let refused = failed.chain(retried(snapshot, replay)).filter(|bytes| *bytes >= at_least);
+        Some(Self { bytes: refused.min().unwrap_or(last.bytes), ..last })
     }
 
     /// Whether a limit is known to the byte, not only what it lies between.
@@ -105,6 +109,44 @@ impl Capacity {
             false => format!("the {} that this process could hold", amount(self.bytes)),
         }
     }
+}
+
+/// What would have been reserved by each request that was refused at first: the allocator released segments and then got one,
+/// by the same line of the program. Garbage collection releases without being refused, so it says nothing.
+fn retried(snapshot: &Snapshot, replay: &Replay) -> Vec<i64> {
+    // A part of an expandable segment is not all that such a request needs.
+    if collects_garbage(snapshot) || snapshot.settings.expandable_segments {
+        return Vec::new();
+    }
+    let events = snapshot.events(replay.device());
+    let mut refused = Vec::new();
+    let mut released: Option<usize> = None;
+    for (row, action) in events.actions().enumerate() {
+        match action {
+            Action::SegmentFree | Action::SegmentUnmap => {
+                released.get_or_insert(row);
+                continue;
+            }
+            Action::SegmentAlloc | Action::SegmentMap => {
+                let Some(first) = released else { continue };
+                let (before, taken) = (events.get(first), events.get(row));
+                if before.stack == taken.stack && taken.stack != StackId::ABSENT {
+                    let reserved = replay.counters(Moment(first as u32)).reserved;
+                    refused.push(reserved.saturating_add(i64::try_from(taken.size).unwrap_or(i64::MAX)));
+                }
+            }
+            _ => {}
+        }
+        released = None;
+    }
+    refused
+}
+
+/// Whether unused segments are released before an allocation fails: with `garbage_collection_threshold`.
+pub(crate) fn collects_garbage(snapshot: &Snapshot) -> bool {
+    snapshot.settings.all.iter().any(|(name, value)| {
+        name == "garbage_collection_threshold" && value.parse::<f64>().is_ok_and(|threshold| threshold > 0.0)
+    })
 }
 
 /// What the allocator asks the driver for to serve a request that nothing cached fits.

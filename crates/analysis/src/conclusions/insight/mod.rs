@@ -28,6 +28,7 @@ use crate::conclusions::categories::{Categories, Rules, classify};
 use crate::conclusions::passes::Passes;
 use crate::conclusions::stacks::Stacks;
 use crate::conclusions::steps::Steps;
+use crate::questions::capacity::collects_garbage;
 use crate::questions::compare::Line;
 use crate::questions::spans::Span;
 use crate::replay::Replay;
@@ -70,10 +71,7 @@ impl Case<'_> {
 
     /// Whether unused segments are given back before memory runs out.
     fn collects_garbage(&self) -> bool {
-        self.snapshot.settings.all.iter().any(|(name, value)| {
-            name == "garbage_collection_threshold"
-                && value.parse::<f64>().is_ok_and(|threshold| threshold > 0.0)
-        })
+        collects_garbage(self.snapshot)
     }
 
     /// What a setting would do to the peak of reserved bytes, for the end of an advice.
