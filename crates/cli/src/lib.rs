@@ -73,7 +73,11 @@ use recall::Asked;
 /// Does what the command line says. What it ends with: 0 fine, 1 a limit that was asked for is exceeded, 2 an error.
 pub fn main() -> ExitCode {
     let line: Vec<OsString> = asked::with_comments(std::env::args_os());
-    let matches = help::command().get_matches_from(&line);
+    // Help takes longer to lay out than a small file to summarize: only for those who asked for it, or need it.
+    let matches = match Args::command().try_get_matches_from(&line) {
+        Ok(matches) => matches,
+        Err(_) => help::command().get_matches_from(&line),
+    };
     let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     style::choose(args.units, args.color);
     // Not locked: the terminal UI gives the terminal back from another thread.
