@@ -169,12 +169,21 @@ impl<T: Pod> Buffer<T> {
     /// All values, to be changed.
     #[inline]
     pub fn to_mut(&mut self) -> &mut Vec<T> {
-        if let Place::Mapped(part) = &self.0 {
-            self.0 = Place::Owned(part.all().to_vec());
+        if matches!(self.0, Place::Mapped(_)) {
+            self.copy();
         }
         match &mut self.0 {
             Place::Owned(values) => values,
             Place::Mapped(_) => unreachable!("it was copied"),
+        }
+    }
+
+    /// Apart, so that what is not mapped is changed as quickly as a `Vec`.
+    #[cold]
+    #[inline(never)]
+    fn copy(&mut self) {
+        if let Place::Mapped(part) = &self.0 {
+            self.0 = Place::Owned(part.all().to_vec());
         }
     }
 

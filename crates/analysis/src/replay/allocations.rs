@@ -112,6 +112,7 @@ pub struct Allocations {
 
 impl Allocations {
     /// Number of allocations.
+    #[inline]
     pub fn len(&self) -> usize {
         self.addr.len()
     }
@@ -122,6 +123,7 @@ impl Allocations {
     }
 
     /// One allocation. The index must come from this table.
+    #[inline]
     pub fn get(&self, index: AllocIdx) -> Allocation {
         let row = index.index();
         Allocation {
@@ -152,6 +154,7 @@ impl Allocations {
     }
 
     /// All allocations in order.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (AllocIdx, Allocation)> + '_ {
         (0..self.len() as u32).map(|row| (AllocIdx(row), self.get(AllocIdx(row))))
     }
