@@ -20,7 +20,7 @@ mod replay;
 pub mod tables;
 
 pub use conclusions::categories;
-pub use conclusions::device_calls::{Calls, DeviceCalls};
+pub use conclusions::device_calls::{CallTable, Calls, DeviceCalls};
 pub use conclusions::each::{Conclusion, Conclusions};
 pub use conclusions::growth::{Growth, growth};
 pub use conclusions::heat::{HeatCell, HeatInput, HeatMap, HeatRow, curve};
@@ -30,7 +30,7 @@ pub use conclusions::insight::{
 };
 pub use conclusions::known::KnownBy;
 pub use conclusions::lives::{Freed, Lives, Twins, lives};
-pub use conclusions::module_tree::{Held, ModuleNode, ModulesBy, module_tree};
+pub use conclusions::module_tree::{Held, ModuleNode, ModulePeaks, ModulesBy, module_tree};
 pub use conclusions::modules::Modules;
 pub use conclusions::passes::{Part, Pass, Passes};
 pub use conclusions::ranks::{
@@ -53,7 +53,7 @@ pub use questions::made::{Made, makers};
 pub use questions::minimum::{Minimum, Packing, minimum};
 pub use questions::overlap::{GroupBy, Overlap, operator, overlap};
 pub use questions::pending::{Pending, PendingGroup, pending};
-pub use questions::phases::{Phase, phase_name, phases};
+pub use questions::phases::{Phase, SpanSums, phase_name, phases, phases_of};
 pub use questions::pins::{Pinned, largest_fit, pinned};
 pub use questions::room::{Room, room};
 pub use questions::scaling::{Fit, Law, largest_within};

@@ -44,7 +44,8 @@ fn recorded_modules_are_the_sums_by_metadata() {
             *sums.entry(path[..end].to_owned()).or_default() += allocation.requested;
         }
     }
-    let (nodes, outside) = module_tree(snapshot, replay, conclusions, &state, ModulesBy::Module, |_, _| true);
+    let (nodes, outside) =
+        module_tree(snapshot, replay, conclusions, &state, (ModulesBy::Module, None), |_, _| true);
     let held: BTreeMap<_, _> = nodes
         .iter()
         .filter(|node| node.all.requested > 0)

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
-use vramscope_analysis::categories::{Categories, Rules, Series, Total, classify};
+use vramscope_analysis::categories::{Categories, Curves, Rules, Series, Total, classify};
 use vramscope_analysis::{Recipe, State};
 
 use crate::args::{MomentArgs, Source};
@@ -43,33 +43,47 @@ pub(crate) struct CategoriesArgs {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Stretches of the trace in the series of the JSON
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = Curves::JSON)]
     series: usize,
 }
 
 pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let rules = match &args.rules {
-        None => Rules::default(),
+        None => None,
         Some(path) => {
             let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            Rules::parse(&text).with_context(|| path.display().to_string())?
+            Some(Rules::parse(&text).with_context(|| path.display().to_string())?)
         }
     };
     answer(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
         let replay = subject.replay();
-        let categories = classify(replay, subject.snapshot(), &rules);
+        let (categories, known) = match &rules {
+            None => {
+                let conclusions = subject.conclusions();
+                let known = subject.opened.curves(replay, &conclusions);
+                (conclusions.categories, Some(known))
+            }
+            Some(rules) => (classify(replay, subject.snapshot(), rules), None),
+        };
         let state = replay.state(at);
         let keep = |index, allocation: &_| subject.keeps(index, allocation);
         let totals = categories.totals(&state, keep);
-        let recipe = Recipe::new(subject.snapshot(), replay, &categories);
+        let recipe = match &known {
+            Some(known) => known.recipe,
+            None => Recipe::new(subject.snapshot(), replay, &categories),
+        };
+        let series = |stretches: usize| {
+            let usual = known.as_ref().and_then(|known| known.series(stretches)).cloned();
+            usual.unwrap_or_else(|| categories.series(replay, stretches))
+        };
         if args.source.output.json {
-            let series = categories.series(replay, args.series);
+            let series = series(args.series);
             return Ok(vramscope_files::json(
                 out,
                 &Report::new(subject, &state, (&categories, &totals), recipe, series),
             )?);
         }
-        print(subject, &state, &categories, &totals, out)?;
+        print(subject, &state, (&categories, &series(Curves::TEXT)), &totals, out)?;
         if let Some(recipe) = recipe {
             writeln!(out, "\n  {}", text::wrapped(&recipe.words(&text::size), 2))?;
         }
@@ -80,21 +94,17 @@ pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<
 fn print(
     subject: &Subject,
     state: &State,
-    categories: &Categories,
+    (categories, series): (&Categories, &Series),
     totals: &[Total],
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
     subject.print_moment(state.at, out)?;
     writeln!(out)?;
-    let series = categories.series(subject.replay(), STRETCHES);
     let table = layout::choose(&[92, 104, 114, 144], |columns| {
-        table(categories, totals, &narrowed(&series, columns - 84)).text()
+        table(categories, totals, &narrowed(series, columns - 84)).text()
     });
     out.write_all(table.as_bytes())
 }
-
-/// Cells of the widest curve.
-const STRETCHES: usize = 60;
 
 /// A series in at most some cells, each with the highest moment of its part of the trace.
 fn narrowed(series: &Series, cells: usize) -> Series {
@@ -181,7 +191,7 @@ impl From<Recipe> for ParametersJson {
             weights: recipe.weights,
             gradients: recipe.gradients,
             optimizer_state: recipe.optimizer,
-            parts: recipe.parts,
+            parts: recipe.parts(),
         }
     }
 }

@@ -37,7 +37,8 @@ pub(crate) fn run(args: &ChurnArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let steps = subject.conclusions().steps;
         let (from, to) = subject.range();
-        let calls = DeviceCalls::new(snapshot, replay, &steps, |row, event| {
+        let table = subject.opened.calls(replay);
+        let calls = DeviceCalls::new(snapshot, &table, &steps, |row, event| {
             (from.0..to.0).contains(&row.0) && subject.keeps_event(row, event)
         });
         let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { DEFAULT_ROWS });

@@ -7,7 +7,7 @@ use anyhow::bail;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
 use vramscope_analysis::user_frame;
-use vramscope_snapshot::{Action, Event, EventIdx, EventTable, StackId};
+use vramscope_snapshot::{Action, Actions, Event, EventIdx, EventTable, StackId};
 
 use crate::args::EventsArgs;
 use crate::subject::{Subject, open_path};
@@ -54,17 +54,10 @@ fn write(
     let (from, to) = (from.0 as usize, to.0 as usize);
     // Of a long trace no more is looked at than the question needs.
     let (from, skip) = if is_all { (from.saturating_add(args.skip).min(to), 0) } else { (from, args.skip) };
-    let wanted = Action::ALL.map(|action| args.action.iter().any(|name| name == action.name()));
-    let is_wanted = |action: Action| wanted.get(action as usize).copied().unwrap_or(false);
+    let is_wanted =
+        |action: Action| args.action.is_empty() || args.action.iter().any(|name| name == action.name());
     let keeps = |row: usize| !is_filtered || subject.keeps_event(EventIdx::from_index(row), &events.get(row));
-    let rows: Box<dyn Iterator<Item = usize>> = match args.action.is_empty() {
-        true => Box::new((from..to).filter(|&row| keeps(row))),
-        // Actions are looked at in one go.
-        false => {
-            let found = events.actions().enumerate().take(to).skip(from);
-            Box::new(found.filter(|&(row, action)| is_wanted(action) && keeps(row)).map(|(row, _)| row))
-        }
-    };
+    let rows = events.rows_like(from..to, Actions::of(is_wanted), subject.sizes()).filter(|&row| keeps(row));
     let first_time = events.time_us(0);
     // Standard output is a pipe more often than not: lines are cut only for a terminal.
     let columns = text::room();

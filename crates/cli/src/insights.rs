@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
 use vramscope_analysis::{
-    Finding, RankDigest, Severity, Status, compare_ranks, nothing_found, rank_insights, spans,
+    Finding, RankDigest, Severity, Status, compare_ranks, nothing_found, rank_insights,
 };
 use vramscope_files::Opened;
 
@@ -127,7 +127,7 @@ impl File {
 impl Device {
     fn new(subject: &Subject, rank: Option<u64>) -> Self {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let spans = spans(snapshot, replay.device());
+        let spans = subject.spans();
         let mut found = subject.findings();
         found.retain(|finding| subject.keeps_finding(finding));
         let verdict = replay.verdict();

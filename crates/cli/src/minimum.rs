@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use vramscope_analysis::{Capacity, Counter, Minimum, capacity, minimum};
+use vramscope_analysis::{Capacity, Counter, Minimum, capacity};
 
 use crate::args::Source;
 use crate::subject::{Subject, answer};
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &MinimumArgs, out: &mut dyn Write) -> anyhow::Result<Exi
 
 fn report(args: &MinimumArgs, subject: &Subject) -> Report {
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let Minimum { bound, packed, by } = minimum(replay);
+    let Minimum { bound, packed, by } = subject.opened.minimum(replay);
     let given = args.capacity.map(|bytes| (vramscope_format::signed(bytes), false));
     let found = given.or_else(|| Capacity::of(snapshot, replay).map(|found| (found.bytes, found.is_limit)));
     let reserved = subject.has_reserved().then(|| replay.peak(Counter::Reserved).bytes);

@@ -69,7 +69,9 @@ pub(crate) fn run(args: &ModulesArgs, out: &mut dyn Write) -> anyhow::Result<Exi
         let conclusions = subject.conclusions();
         let state = replay.state(at);
         let keep = |index, allocation: &_| subject.keeps(index, allocation);
-        let (nodes, outside) = module_tree(snapshot, replay, &conclusions, &state, args.by.into(), keep);
+        let known = (!subject.is_filtered()).then(|| subject.opened.module_peaks(replay, &conclusions));
+        let by = (args.by.into(), known.as_ref());
+        let (nodes, outside) = module_tree(snapshot, replay, &conclusions, &state, by, keep);
         let known_by = match args.by {
             By::Function => KnownBy::Recorded,
             By::Module | By::Class => conclusions.modules.known_by(),

@@ -9,9 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
 use vramscope_analysis::whatif::{Limit, Row, Tone, WhatIf, choices};
-use vramscope_analysis::{
-    Capacity, Counter, Finding, Line, Moment, Room, State, Sum, by_line, out_of_memory, room, spans,
-};
+use vramscope_analysis::{Capacity, Counter, Finding, Line, Moment, Room, State, Sum, by_line, room};
 use vramscope_simulate::{Settings, Study};
 use vramscope_snapshot::{Pool, StackId};
 
@@ -164,9 +162,9 @@ struct TrialJson {
 
 impl<'a> Report<'a> {
     fn new(subject: &'a Subject, number: Option<usize>) -> anyhow::Result<Self> {
-        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let replay = subject.replay();
         let (from, to) = subject.range();
-        let mut found = out_of_memory(snapshot, replay, &spans(snapshot, replay.device()), &text::size);
+        let mut found = subject.failures();
         found.retain(|finding| (from..=to).contains(&finding.when.1) && subject.keeps_finding(finding));
         // Of thousands of errors only the first ones and the last have a finding.
         let number_of = |finding: &Finding| {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{Phase, is_internal_phase, phase_name, phases};
+use vramscope_analysis::{Phase, Span, is_internal_phase, phase_name};
 
 use crate::args::PhasesArgs;
 use crate::style::{self, Role};
@@ -14,20 +14,15 @@ use crate::text;
 
 pub(crate) fn run(args: &PhasesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, None, out, &mut |subject, _, out| {
-        let (snapshot, (from, to)) = (subject.snapshot(), subject.range());
-        let mut spans = subject.spans();
-        spans.retain(|span| span.to >= from && span.from <= to);
-        let all = spans.len();
-        if subject.hides_internal() {
-            spans.retain(|span| !is_internal_phase(snapshot.text(span.name)));
-        }
-        let phases = phases(snapshot, subject.replay(), &spans);
+        let is_shown =
+            |span: &Span| !subject.hides_internal() || !is_internal_phase(subject.snapshot().text(span.name));
+        let (phases, hidden) = subject.phases(is_shown);
         if args.source.output.json {
             let phases = phases.iter().map(|phase| PhaseJson::new(subject, phase)).collect();
             let device = subject.replay().device().0;
             return Ok(vramscope_files::json(out, &Report { schema: "vramscope/phases/1", device, phases })?);
         }
-        Ok(print(subject, &phases, all - spans.len(), out)?)
+        Ok(print(subject, &phases, hidden, out)?)
     })
 }
 

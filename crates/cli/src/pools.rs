@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use vramscope_analysis::pools::{PoolSummary, Pools};
-use vramscope_analysis::{Envelope, Known, Moment};
+use vramscope_analysis::pools::{PoolRow, PoolSummary};
+use vramscope_analysis::{Known, Moment};
 use vramscope_snapshot::Pool;
 
 use crate::args::{MomentArgs, Source};
@@ -33,17 +33,17 @@ pub(crate) struct PoolsArgs {
 pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer_map(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let pools = Pools::all(snapshot, replay);
+        let pools = subject.opened.pools(replay);
         let summaries = pools.summaries(snapshot, replay, at);
         let rows: Vec<PoolJson> = pools
-            .envelopes()
+            .rows()
             .iter()
             .zip(&summaries)
-            .filter(|(envelope, summary)| {
+            .filter(|(row, summary)| {
                 let height = summary.peak.height().max(0) as u64;
-                subject.keeps_segment(envelope.pool, envelope.stream, height)
+                subject.keeps_segment(row.pool, row.stream, height)
             })
-            .map(|(envelope, summary)| PoolJson::new(envelope, summary))
+            .map(|(row, summary)| PoolJson::new(row, summary))
             .collect();
         let reserved = rows.iter().fold(0_i64, |sum, row| sum.saturating_add(row.reserved));
         if args.source.output.json {
@@ -137,13 +137,13 @@ struct PoolJson {
 }
 
 impl PoolJson {
-    fn new(envelope: &Envelope, summary: &PoolSummary) -> Self {
+    fn new(row: &PoolRow, summary: &PoolSummary) -> Self {
         let event = |at: Moment| at.event().map(|event| event.0);
         Self {
-            pool: envelope.pool,
-            stream: envelope.stream,
-            private: envelope.is_private(),
-            known: Known::name(envelope.known),
+            pool: row.pool,
+            stream: row.stream,
+            private: row.is_private(),
+            known: Known::name(row.known),
             reserved: summary.now.reserved,
             active: summary.now.active,
             idle: summary.now.idle(),

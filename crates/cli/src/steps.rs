@@ -36,12 +36,17 @@ const LINES: usize = 8;
 pub(crate) fn run(args: &StepsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, None, out, &mut |subject, _, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let mut found = subject.conclusions().steps;
-        let (from, to) = subject.range();
-        found.list.retain(|step| step.to > from && step.from < to);
-        let keep = |index: AllocIdx, allocation: &Allocation| subject.keeps(index, allocation);
-        let keep = subject.leaves_out_allocations().then_some(&keep as Keep<'_>);
-        let found = Stepwise::new(snapshot, replay, found, keep);
+        let found = match subject.is_filtered() {
+            false => subject.opened.stepwise(replay),
+            true => {
+                let mut steps = subject.conclusions().steps;
+                let (from, to) = subject.range();
+                steps.list.retain(|step| step.to > from && step.from < to);
+                let keep = |index: AllocIdx, allocation: &Allocation| subject.keeps(index, allocation);
+                let keep = subject.leaves_out_allocations().then_some(&keep as Keep<'_>);
+                Stepwise::new(snapshot, replay, steps, keep)
+            }
+        };
         let shown = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { DEFAULT_ROWS });
         if args.source.output.json {
             return Ok(vramscope_files::json(out, &Report::new(subject, &found, shown))?);

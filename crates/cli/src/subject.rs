@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use vramscope_analysis::pools::known_pool;
 use vramscope_analysis::query::{Handle, MomentSpec, QueryError, Selection, Thing, devices};
 use vramscope_analysis::tables::Keep;
 use vramscope_analysis::{
-    AllocIdx, Allocation, Conclusions, Counter, Finding, Made, Moment, Peak, Range, RankDigest, Replay, Span,
-    State, Status, Weight, insights, lifetime_weights,
+    AllocIdx, Allocation, Conclusions, Counter, Finding, Made, Moment, Peak, Phase, Range, RankDigest,
+    Replay, Span, State, Status, Weight, insights, lifetime_weights, makers, out_of_memory, phases_of,
 };
-use vramscope_files::{Opened, find, open};
+use vramscope_files::{Opened, Whole, find, open};
 use vramscope_format::Units;
 use vramscope_snapshot::{Event, EventIdx, FrameId, Pool, Segment, Snapshot, StackId};
 
@@ -170,7 +171,8 @@ impl Subject {
         let opened = Arc::new(opened);
         let filter = filter.filter();
         let subject = |replay: usize| {
-            let selection = filter.bind(&opened.snapshot, &opened.replays[replay])?;
+            let known = Whole(&opened, &opened.replays[replay]);
+            let selection = filter.bind_with(&opened.snapshot, &opened.replays[replay], &known)?;
             Ok(Self { opened: Arc::clone(&opened), replay, selection })
         };
         // Phases and moments that bound a filter may exist on one device only.
@@ -237,6 +239,9 @@ impl Subject {
 
     /// Whether the filters leave no allocation at all.
     pub(crate) fn is_empty(&self) -> bool {
+        if self.selection.only_stacks().is_some() {
+            return makers(&self.made()).next().is_none();
+        }
         self.selection.leaves_out_allocations()
             && !self.replay().allocations().iter().any(|(index, allocation)| self.keeps(index, &allocation))
     }
@@ -269,6 +274,25 @@ impl Subject {
         }
     }
 
+    /// What is to be said about allocations that failed.
+    pub(crate) fn failures(&self) -> Vec<Finding> {
+        match style::units() {
+            Units::Binary => self.opened.failures(self.replay()),
+            _ => out_of_memory(self.snapshot(), self.replay(), &self.spans(), &text::size),
+        }
+    }
+
+    /// The phases of this device in the part of the trace that is looked at, of spans that `keep` keeps; and how many of
+    /// those it does not.
+    pub(crate) fn phases(&self, keep: impl Fn(&Span) -> bool) -> (Vec<Phase>, usize) {
+        let spans = self.spans();
+        let sums = self.opened.span_sums(self.replay(), &spans);
+        let (from, to) = self.range();
+        let inside = spans.iter().zip(&sums).filter(|(span, _)| span.to >= from && span.from <= to);
+        let (kept, others): (Vec<_>, Vec<_>) = inside.partition(|(span, _)| keep(span));
+        (phases_of(self.snapshot(), kept.into_iter()), others.len())
+    }
+
     /// The annotations as spans, in order of beginning.
     pub(crate) fn spans(&self) -> Vec<Span> {
         self.opened.spans(self.replay())
@@ -288,6 +312,11 @@ impl Subject {
     /// The stretch of the trace that `--since` and `--until` leave.
     pub(crate) fn range(&self) -> (Moment, Moment) {
         self.selection.range()
+    }
+
+    /// The sizes that pass the filters.
+    pub(crate) fn sizes(&self) -> RangeInclusive<u64> {
+        self.selection.sizes()
     }
 
     /// Whether anything but the device is restricted.
@@ -331,9 +360,19 @@ impl Subject {
 
     /// What each stack made, of what passes the filters, by the number of the stack.
     pub(crate) fn made(&self) -> Cow<'_, [Made]> {
-        match self.is_filtered() {
-            true => Cow::Owned(Made::by_stack(self.replay(), self.kept())),
-            false => self.replay().made(),
+        let replay = self.replay();
+        let is_by_stack = !self.leaves_out_allocations() || self.selection.only_stacks().is_some();
+        let made = match self.selection.bounds() {
+            _ if !is_by_stack => Cow::Owned(Made::by_stack(replay, self.kept())),
+            None => replay.made(),
+            Some((from, to)) => Cow::Owned(replay.made_between(from, to)),
+        };
+        match self.selection.only_stacks() {
+            None => made,
+            Some(stacks) => {
+                let kept = |(made, &keep): (&Made, &bool)| if keep { *made } else { Made::default() };
+                Cow::Owned(made.iter().zip(stacks).map(kept).collect())
+            }
         }
     }
 

@@ -113,7 +113,8 @@ fn modules(file: &File, device: &Device, at: Moment) -> Report {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let conclusions = device.conclusions(snapshot);
     let state = replay.state(at);
-    let (nodes, outside) = module_tree(snapshot, replay, conclusions, &state, ModulesBy::Module, |_, _| true);
+    let (nodes, outside) =
+        module_tree(snapshot, replay, conclusions, &state, (ModulesBy::Module, None), |_, _| true);
     if nodes.is_empty() {
         let heading = "No modules: the file names none in user_metadata, and no line of the model calls layers in a loop.";
         return Report { heading: heading.to_owned(), ..Report::default() };

@@ -7,12 +7,18 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use rayon::prelude::*;
-use vramscope_analysis::{Conclusions, Finding, Replay, Span, insights, spans};
+use vramscope_analysis::categories::{Categories, Curves};
+use vramscope_analysis::pools::PoolTable;
+use vramscope_analysis::query::WholeTrace;
+use vramscope_analysis::{
+    CallTable, Conclusions, Finding, Lives, Minimum, ModulePeaks, Replay, Span, SpanSums, Stepwise, insights,
+    lives, minimum, out_of_memory, spans,
+};
 use vramscope_format::Units;
 use vramscope_naming::Name;
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
-use crate::cache::{Cache, Fingerprint, Keep};
+use crate::cache::{Cache, Failures, Fingerprint, Keep};
 use crate::fetch::{Fetched, Fetching};
 use crate::find::Input;
 use crate::regular::{Links, open_regular};
@@ -133,6 +139,57 @@ impl Opened {
         self.once(replay, || spans(&self.snapshot, replay.device()))
     }
 
+    /// What each of [`Opened::spans`] does to memory.
+    pub fn span_sums(&self, replay: &Replay, spans: &[Span]) -> Vec<SpanSums> {
+        self.once(replay, || SpanSums::each(replay, spans))
+    }
+
+    /// What is to be said about allocations that failed, with sizes in binary units.
+    pub fn failures(&self, replay: &Replay) -> Vec<Finding> {
+        let made = self.once(replay, || {
+            let size = |bytes| Units::Binary.size(bytes);
+            Failures(out_of_memory(&self.snapshot, replay, &self.spans(replay), &size))
+        });
+        made.0
+    }
+
+    /// Categories of a device over the whole trace.
+    pub fn curves(&self, replay: &Replay, conclusions: &Conclusions) -> Curves {
+        self.once(replay, || Curves::new(&self.snapshot, replay, &conclusions.categories))
+    }
+
+    /// The peaks of the modules of a device.
+    pub fn module_peaks(&self, replay: &Replay, conclusions: &Conclusions) -> ModulePeaks {
+        self.once(replay, || ModulePeaks::new(&self.snapshot, replay, conclusions))
+    }
+
+    /// The memory pools of a device.
+    pub fn pools(&self, replay: &Replay) -> PoolTable {
+        self.once(replay, || PoolTable::new(&self.snapshot, replay))
+    }
+
+    /// What all steps of a device need.
+    pub fn stepwise(&self, replay: &Replay) -> Stepwise {
+        self.once(replay, || Stepwise::new(&self.snapshot, replay, self.conclusions(replay).steps, None))
+    }
+
+    /// All device calls.
+    pub fn calls(&self, replay: &Replay) -> CallTable {
+        self.once(replay, || CallTable::new(&self.snapshot, replay))
+    }
+
+    /// The lives of all blocks of a device.
+    pub fn lives(&self, replay: &Replay) -> Lives {
+        self.once(replay, || {
+            lives(&self.snapshot, replay, &self.conclusions(replay).steps, replay.allocations().iter())
+        })
+    }
+
+    /// The least memory that the requests of a device need.
+    pub fn minimum(&self, replay: &Replay) -> Minimum {
+        self.once(replay, || minimum(replay))
+    }
+
     /// What follows from the whole trace of a device. Of a file in the cache it is worked out once.
     fn once<T: Keep>(&self, replay: &Replay, make: impl FnOnce() -> T) -> T {
         // Frames that the user passes over may change it.
@@ -145,6 +202,24 @@ impl Opened {
     /// Waits until the cache is written, which goes on in the background after opening.
     pub fn wait_until_cached(&mut self) {
         self.storing = Storing(None);
+    }
+}
+
+/// What filters of one of the replays of a file may need.
+#[derive(Clone, Copy, Debug)]
+pub struct Whole<'a>(pub &'a Opened, pub &'a Replay);
+
+impl WholeTrace for Whole<'_> {
+    fn categories(&self) -> Categories {
+        self.0.conclusions(self.1).categories
+    }
+
+    fn pools(&self) -> PoolTable {
+        self.0.pools(self.1)
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        self.0.spans(self.1)
     }
 }
 

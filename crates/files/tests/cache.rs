@@ -3,8 +3,11 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use vramscope_analysis::{AllocIdx, Conclusions, Moment, makers};
+use vramscope_analysis::categories::Curves;
+use vramscope_analysis::pools::Pools;
+use vramscope_analysis::{AllocIdx, CallTable, Conclusions, ModulePeaks, Moment, Replay, makers, phases};
 use vramscope_files::{Answer, Cache, Opened, distrust_cache, find, is_cache_damaged, open};
+use vramscope_snapshot::{Action, Actions};
 use vramscope_testkit::{Dialect, Options, Program, write};
 
 /// A folder with a snapshot that is large enough to be cached, and a cache.
@@ -229,8 +232,35 @@ fn a_moment_from_the_cache_is_that_of_a_whole_walk() {
     }
     assert_eq!(makers(&replay.made()).count(), made.iter().filter(|(count, ..)| *count > 0).count());
     assert!(replay.made() == read.made());
+    for (from, to) in [(0, 262_144), (0, 299_000), (1, 262_145), (70_000, 80_000)] {
+        let (from, to) = (Moment(from), Moment(to));
+        let made = |replay: &Replay| {
+            let made = replay.made_between(from, to);
+            makers(&made).map(|(stack, made)| (stack, *made)).collect::<Vec<_>>()
+        };
+        assert!(made(replay) == made(read), "{from:?} to {to:?}");
+        let count: u64 = made(replay).iter().map(|(_, made)| made.count).sum();
+        let walked = read.allocations().iter().filter(|(_, found)| found.closed > from && found.opened <= to);
+        assert_eq!(count, walked.count() as u64, "{from:?} to {to:?}");
+    }
+    let [kept_events, events] = [&kept, &first].map(|opened| opened.snapshot.events(replay.device()));
+    assert_eq!(kept_events.distinct_stacks(), events.distinct_stacks());
+    for (action, sizes) in [
+        (Action::SegmentAlloc, 0..=u64::MAX),
+        (Action::Alloc, 20 << 20..=30 << 20),
+        (Action::FreeCompleted, 777..=777),
+        (Action::Oom, 0..=u64::MAX),
+    ] {
+        let walked = events.iter().enumerate().take(290_001).skip(1000);
+        let walked = walked.filter(|(_, event)| event.action == action && sizes.contains(&event.size));
+        let walked: Vec<_> = walked.map(|(row, _)| row).collect();
+        let found = kept_events.rows_like(1000..290_001, Actions::of(|one| one == action), sizes);
+        assert!(found.eq(walked), "{action:?}");
+    }
     // Worked out, then from the file beside the entry.
     let fresh = Conclusions::new(&first.snapshot, read);
+    let pools = Pools::all(&first.snapshot, read);
+    let spans = first.spans(read);
     for opened in [again(), again()] {
         let replay = &opened.replays[0];
         let found = opened.conclusions(replay);
@@ -243,6 +273,28 @@ fn a_moment_from_the_cache_is_that_of_a_whole_walk() {
         }
         assert_eq!(opened.findings(replay), first.findings(read));
         assert_eq!(opened.spans(replay), first.spans(read));
+        assert_eq!(phases(&opened.snapshot, replay, &spans), phases(&first.snapshot, read, &spans));
+        assert_eq!(opened.curves(replay, &found), Curves::new(&first.snapshot, read, &fresh.categories));
+        assert_eq!(opened.module_peaks(replay, &found), ModulePeaks::new(&first.snapshot, read, &fresh));
+        assert_eq!(opened.stepwise(replay), first.stepwise(read));
+        assert_eq!(opened.calls(replay), CallTable::new(&first.snapshot, read));
+        assert_eq!(opened.failures(replay), first.failures(read));
+        assert_eq!(opened.lives(replay), first.lives(read));
+        assert_eq!(opened.minimum(replay), first.minimum(read));
+        let table = opened.pools(replay);
+        for at in (0..=replay.events() as u32).step_by(7_919).map(Moment) {
+            let summaries = pools.summaries(&first.snapshot, read, at);
+            assert_eq!(table.summaries(&opened.snapshot, replay, at), summaries, "{at:?}");
+        }
+        assert!(
+            table.rows().iter().map(|row| (row.pool, row.stream, row.known)).eq(pools
+                .envelopes()
+                .iter()
+                .map(|envelope| (envelope.pool, envelope.stream, envelope.known)))
+        );
+        for index in (0..replay.allocations().len() as u32).step_by(13).map(AllocIdx) {
+            assert_eq!(table.pool_of(index), pools.pool_of(index));
+        }
     }
     assert!(!is_cache_damaged());
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use vramscope_mapped::{Buffer, Pod, Store, StoreError, Writer};
 
-use crate::model::{Column, KeptBounds, Snapshot, StackTable, Storage, StringTable, Trace};
+use crate::model::{Column, Kept, Snapshot, StackTable, Storage, StringTable, Trace};
 
 /// Adds a snapshot to a file, with the stacks that replays have added to it.
 pub fn put<W: Write + Seek>(snapshot: &Snapshot, out: &mut Writer<W>) -> io::Result<()> {
@@ -34,6 +34,8 @@ pub fn put<W: Write + Seek>(snapshot: &Snapshot, out: &mut Writer<W>) -> io::Res
         columns.put("meta", events.meta.stored())?;
         columns.put("nanos", &events.nanos)?;
         columns.put("time_bounds", &events.time_bounds())?;
+        columns.put("kinds", &events.kinds())?;
+        columns.put("distinct_stacks", &events.distinct_stacks())?;
         columns.put("allocated", &totals.allocated)?;
         columns.put("active", &totals.active)?;
         columns.put("reserved", &totals.reserved)?;
@@ -74,7 +76,9 @@ fn get_trace(table: &str, trace: &mut Trace, store: &Store) -> Result<(), StoreE
     events.pool = Column::from_buffer(column(table, "pool", store)?);
     events.meta = Column::from_buffer(column(table, "meta", store)?);
     events.nanos = column(table, "nanos", store)?;
-    events.time_bounds = KeptBounds(column(table, "time_bounds", store)?);
+    events.time_bounds = Kept(column(table, "time_bounds", store)?);
+    events.kinds = Kept(column(table, "kinds", store)?);
+    events.distinct_stacks = Kept(column(table, "distinct_stacks", store)?);
     totals.allocated = column(table, "allocated", store)?;
     totals.active = column(table, "active", store)?;
     totals.reserved = column(table, "reserved", store)?;

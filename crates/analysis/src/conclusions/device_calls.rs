@@ -5,15 +5,20 @@
 //! the program may have done something else meanwhile.
 
 use std::cmp::Reverse;
+use std::io::{self, Seek, Write};
 
+use bytemuck::{Pod, Zeroable};
 use hashbrown::HashMap;
-use vramscope_snapshot::{Action, Event, EventIdx, EventTable, Snapshot, StackId};
+use serde::{Deserialize, Serialize};
+use vramscope_mapped::{Buffer, Store, StoreError, Writer};
+use vramscope_snapshot::stored::{get_small, put_small};
+use vramscope_snapshot::{Action, Actions, Event, EventIdx, EventTable, PoolId, Snapshot, StackId, StreamId};
 
 use super::insight::DriverCalls;
 use super::steps::{Step, Steps};
 use crate::questions::compare::Line;
 use crate::replay::Replay;
-use crate::replay::allocations::Moment;
+use crate::replay::allocations::{Allocation, Moment};
 
 /// Segments, or parts of expandable ones, that went from the driver and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +53,7 @@ impl Calls {
 }
 
 /// All device calls of a recording.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCalls {
     /// Of all.
     pub total: Calls,
@@ -64,66 +69,151 @@ pub struct DeviceCalls {
     pub has_times: bool,
 }
 
+/// Every device call of a recording, in order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallTable {
+    #[serde(skip)]
+    calls: Buffer<Call>,
+    has_times: bool,
+    cycles: u64,
+    retries: u64,
+}
+
+/// One device call, as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Call {
+    addr: u64,
+    size: u64,
+    micros: u64,
+    event: EventIdx,
+    /// The stack of the event, and the one that caused it.
+    stack: StackId,
+    cause: StackId,
+    stream: StreamId,
+    pool: PoolId,
+    /// The number of the action.
+    action: u32,
+}
+
+impl Call {
+    /// The event as far as filters look at it.
+    fn event(&self) -> Event {
+        Event {
+            action: Action::numbered(self.action as u8),
+            addr: self.addr,
+            size: self.size,
+            stack: self.stack,
+            stream: self.stream,
+            pool: self.pool,
+            time_us: EventTable::NO_TIME,
+            ..Event::default()
+        }
+    }
+}
+
+impl CallTable {
+    /// The calls of a device. Goes through the whole trace.
+    pub fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
+        let events = snapshot.events(replay.device());
+        let DriverCalls { cycles, retries, .. } = DriverCalls::new(snapshot, replay);
+        let rows: Vec<usize> =
+            events.rows_like(0..events.len(), Actions::of(is_call), 0..=u64::MAX).collect();
+        let call = |(&row, cause): (&usize, StackId)| {
+            let Event { action, addr, size, stack, stream, pool, .. } = events.get(row);
+            Call {
+                addr,
+                size,
+                micros: longest(events, row).unwrap_or(0),
+                event: EventIdx::from_index(row),
+                stack,
+                cause,
+                stream,
+                pool,
+                action: action as u32,
+            }
+        };
+        let calls = rows.iter().zip(causes(events, replay, &rows)).map(call).collect();
+        Self { calls, has_times: events.time_us(0).is_some(), cycles, retries }
+    }
+
+    /// Adds everything to a file.
+    pub fn put<W: Write + Seek>(&self, out: &mut Writer<W>) -> io::Result<()> {
+        put_small("call_table", self, out)?;
+        out.put("calls", &self.calls)
+    }
+
+    /// What [`CallTable::put`] added.
+    pub fn get(store: &Store) -> Result<Self, StoreError> {
+        let found: Self = get_small("call_table", store)?;
+        Ok(Self { calls: store.get("calls")?, ..found })
+    }
+}
+
 impl DeviceCalls {
-    /// The device calls among the events that `keep` keeps.
+    /// The calls of events that `keep` keeps, whose times and metadata it is not told. Cycles and retries are those of all.
     pub fn new(
         snapshot: &Snapshot,
-        replay: &Replay,
+        table: &CallTable,
         steps: &Steps,
         keep: impl Fn(EventIdx, &Event) -> bool,
     ) -> Self {
-        let events = snapshot.events(replay.device());
-        let mut found = Self { has_times: events.time_us(0).is_some(), ..Self::default() };
+        let CallTable { calls, has_times, cycles, retries } = table;
+        let mut found = Self { has_times: *has_times, cycles: *cycles, retries: *retries, ..Self::default() };
         let mut by_stack: HashMap<StackId, Calls> = HashMap::new();
-        let mut causes = causes(events, replay);
-        for (row, action) in events.actions().enumerate() {
-            let takes = match action {
-                Action::SegmentAlloc | Action::SegmentMap => true,
-                Action::SegmentFree | Action::SegmentUnmap => false,
-                _ => continue,
-            };
-            let (index, event) = (EventIdx::from_index(row), events.get(row));
-            let cause = causes.pop().unwrap_or(event.stack);
-            if !keep(index, &event) {
+        for call in calls {
+            let event = call.event();
+            if !keep(call.event, &event) {
                 continue;
             }
-            let micros = longest(events, row).unwrap_or(0);
-            found.total.add(takes, event.size, micros);
-            by_stack.entry(cause).or_default().add(takes, event.size, micros);
-            let step = steps.at(Moment::after(index));
+            let takes = matches!(event.action, Action::SegmentAlloc | Action::SegmentMap);
+            found.total.add(takes, call.size, call.micros);
+            by_stack.entry(call.cause).or_default().add(takes, call.size, call.micros);
+            let step = steps.at(Moment::after(call.event));
             match found.steps.last_mut() {
-                Some((last, calls)) if *last == step => calls.add(takes, event.size, micros),
+                Some((last, calls)) if *last == step => calls.add(takes, call.size, call.micros),
                 _ => {
                     let mut calls = Calls::default();
-                    calls.add(takes, event.size, micros);
+                    calls.add(takes, call.size, call.micros);
                     found.steps.push((step, calls));
                 }
             }
         }
         found.lines = by_line(snapshot, by_stack);
-        let calls = DriverCalls::new(snapshot, replay);
-        (found.cycles, found.retries) = (calls.cycles, calls.retries);
         found
     }
 }
 
-/// The stack behind each device call, the last call first. A call for an allocation has its stack; in the backward pass
-/// that is the forward line's.
-fn causes(events: &EventTable, replay: &Replay) -> Vec<StackId> {
-    let mut served = None;
-    let mut causes = Vec::new();
-    for (row, action) in events.actions().enumerate().rev() {
-        match action {
-            Action::SegmentAlloc | Action::SegmentMap | Action::SegmentFree | Action::SegmentUnmap => {
-                let own = events.get(row).stack;
-                let of_served = served.map(|index| replay.allocation(index));
-                let is_same = of_served.filter(|allocation| allocation.recorded == own);
-                causes.push(is_same.map_or(own, |allocation| allocation.stack));
-            }
-            Action::Alloc => served = replay.allocation_of(EventIdx::from_index(row)),
-            _ => served = None,
+fn is_call(action: Action) -> bool {
+    use Action::{SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
+    matches!(action, SegmentAlloc | SegmentMap | SegmentFree | SegmentUnmap)
+}
+
+/// The stack behind each of some device calls, which come in order. A call for an allocation has its stack; in the
+/// backward pass that is the forward line's.
+fn causes(events: &EventTable, replay: &Replay, rows: &[usize]) -> Vec<StackId> {
+    let allocation = |row: usize| {
+        let is_made = events.action(row) == Some(Action::Alloc);
+        replay
+            .allocation_of(EventIdx::from_index(row))
+            .filter(|_| is_made)
+            .map(|index| replay.allocation(index))
+    };
+    let is_call = |row: usize| events.action(row).is_some_and(is_call);
+    let mut causes = Vec::with_capacity(rows.len());
+    // Calls in a row are for the allocation after the last of them.
+    let (mut served, mut last) = (None, usize::MAX);
+    for &row in rows.iter().rev() {
+        if row + 1 != last {
+            let next = (row + 1..).find(|&next| !is_call(next));
+            served = next.and_then(allocation);
         }
+        last = row;
+        let own = events.get(row).stack;
+        let is_same = served.as_ref().filter(|allocation: &&Allocation| allocation.recorded == own);
+        causes.push(is_same.map_or(own, |allocation| allocation.stack));
     }
+    causes.reverse();
     causes
 }
 

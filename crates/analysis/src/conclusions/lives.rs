@@ -6,6 +6,7 @@
 //! *Twins* are two blocks of the same size and stack whose lives begin and end together: the same thing made twice.
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Snapshot, StackId};
 
 use crate::conclusions::steps::Steps;
@@ -13,7 +14,7 @@ use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 
 /// Blocks that one stack allocates and one stack frees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freed {
     /// Where they are allocated.
     pub stack: StackId,
@@ -32,7 +33,7 @@ pub struct Freed {
 }
 
 /// Blocks that are there twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Twins {
     /// Where they are allocated.
     pub stack: StackId,
@@ -47,7 +48,7 @@ pub struct Twins {
 }
 
 /// What is known of the lives of blocks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lives {
     /// By allocating and freeing stack, most bytes first.
     pub freed: Vec<Freed>,
@@ -78,7 +79,7 @@ pub fn lives(
     blocks: impl Iterator<Item = (AllocIdx, Allocation)>,
 ) -> Lives {
     let events = snapshot.events(replay.device());
-    let freed_by = |block: &Allocation| block.released.event().map(|event| events.get(event.index()).stack);
+    let freed_by = |block: &Allocation| block.released.event().and_then(|event| events.stack(event.index()));
     let mut groups: HashMap<(StackId, StackId), Freed> = HashMap::new();
     let mut families: HashMap<(StackId, usize), Family> = HashMap::new();
     let mut twins: HashMap<(StackId, u64), Twins> = HashMap::new();

@@ -61,6 +61,33 @@ pub struct Held {
     pub backward: u64,
 }
 
+/// What of the modules of a device follows from the whole trace: the peaks of all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModulePeaks {
+    /// For each way of grouping, in the order of [`ModulesBy`], those of the nodes in order of appearance.
+    peaks: [Vec<(i64, Moment)>; 3],
+    /// For each module its class, where frames name it.
+    classes: Vec<Option<String>>,
+}
+
+impl ModulePeaks {
+    /// Works them out, in a few passes over the trace.
+    pub fn new(snapshot: &Snapshot, replay: &Replay, conclusions: &Conclusions) -> Self {
+        let modules = &conclusions.modules;
+        let classes = Classes::new(snapshot, replay, modules);
+        let classes =
+            (0..modules.names().len()).map(|row| classes.by_frame.get(&row).map(|&class| class.to_owned()));
+        let mut found = Self { classes: classes.collect(), ..Self::default() };
+        for by in [ModulesBy::Module, ModulesBy::Class, ModulesBy::Function] {
+            let mut tree = Tree::default();
+            let rows = Rows::new(snapshot, replay, conclusions, (by, Some(&found)), &mut tree);
+            tree.find_peaks(replay, |index| rows.own(index));
+            found.peaks[by as usize] = tree.nodes.iter().map(|node| (node.peak, node.peak_at)).collect();
+        }
+        found
+    }
+}
+
 impl Held {
     fn add(&mut self, other: Self) {
         self.requested = self.requested.saturating_add(other.requested);
@@ -74,31 +101,39 @@ impl Held {
 const MOST_PARTS: usize = 24;
 
 /// The modules of a device, each below the one that it lies in, and what no module has. `keep` says which allocations
-/// count.
+/// count; if all do, their peaks may be known.
 pub fn module_tree(
     snapshot: &Snapshot,
     replay: &Replay,
     conclusions: &Conclusions,
     state: &State,
-    by: ModulesBy,
+    (by, known): (ModulesBy, Option<&ModulePeaks>),
     keep: impl Fn(AllocIdx, &Allocation) -> bool,
 ) -> (Vec<ModuleNode>, Held) {
     let mut tree = Tree::default();
     let kept = |index: AllocIdx| keep(index, &replay.allocation(index));
-    let rows = Rows::new(snapshot, replay, conclusions, by, &mut tree);
+    let rows = Rows::new(snapshot, replay, conclusions, (by, known), &mut tree);
     let mut outside = Held::default();
     for (index, allocation) in state.allocations().filter(|(index, allocation)| keep(*index, allocation)) {
         let requested = allocation.requested;
         let is_activation = conclusions.categories.of(index) == usize::from(ACTIVATIONS);
         let activations = if is_activation { requested } else { 0 };
         let held = Held { requested, count: 1, activations, backward: 0 };
-        match (rows.own(index), rows.backward(index)) {
+        let own = rows.of(index, || allocation.recorded);
+        match (own, own.map_or_else(|| rows.backward(index), |_| None)) {
             (Some(node), _) => tree.nodes[node].own.add(held),
             (None, Some(node)) => tree.nodes[node].own.add(Held { backward: requested, ..Held::default() }),
             (None, None) => outside.add(held),
         }
     }
-    tree.find_peaks(replay, |index| rows.own(index).filter(|_| kept(index)));
+    match known.and_then(|known| known.peaks.get(by as usize)) {
+        Some(peaks) => {
+            for (node, &(peak, at)) in tree.nodes.iter_mut().zip(peaks) {
+                (node.peak, node.peak_at) = (peak, at);
+            }
+        }
+        None => tree.find_peaks(replay, |index| rows.own(index).filter(|_| kept(index))),
+    }
     (tree.into_order(), outside)
 }
 
@@ -117,7 +152,7 @@ impl<'a> Rows<'a> {
         snapshot: &Snapshot,
         replay: &'a Replay,
         conclusions: &'a Conclusions,
-        by: ModulesBy,
+        (by, known): (ModulesBy, Option<&ModulePeaks>),
         tree: &mut Tree,
     ) -> Self {
         let node = |path: Option<Vec<String>>| path.map_or(0, |path| tree.node(&path) + 1);
@@ -126,7 +161,11 @@ impl<'a> Rows<'a> {
                 conclusions.modules.names().iter().map(|name| Some(parts(name))).map(node).collect()
             }
             ModulesBy::Class => {
-                let classes = Classes::new(snapshot, replay, &conclusions.modules);
+                let modules = &conclusions.modules;
+                let classes = match known {
+                    Some(known) => Classes::known(modules, known),
+                    None => Classes::new(snapshot, replay, modules),
+                };
                 let names = conclusions.modules.names().iter().enumerate();
                 let class = |(row, name): (usize, &String)| classes.of(row).unwrap_or_else(|| class(name));
                 names.map(|row| Some(vec![class(row)])).map(node).collect()
@@ -139,8 +178,13 @@ impl<'a> Rows<'a> {
     }
 
     fn own(&self, index: AllocIdx) -> Option<usize> {
+        self.of(index, || self.replay.allocation(index).recorded)
+    }
+
+    /// The same of an allocation whose stack is known.
+    fn of(&self, index: AllocIdx, stack: impl FnOnce() -> StackId) -> Option<usize> {
         let row = match self.by {
-            ModulesBy::Function => self.replay.allocation(index).recorded.index(),
+            ModulesBy::Function => stack().index(),
             _ => self.conclusions.modules.row(index)?,
         };
         self.nodes.get(row)?.checked_sub(1).map(|node| node as usize)
@@ -190,6 +234,11 @@ impl<'a> Classes<'a> {
             }
         }
         Self { modules, by_frame }
+    }
+
+    fn known(modules: &'a Modules, known: &'a ModulePeaks) -> Self {
+        let named = known.classes.iter().enumerate();
+        Self { modules, by_frame: named.filter_map(|(row, class)| Some((row, class.as_deref()?))).collect() }
     }
 
     fn of(&self, row: usize) -> Option<String> {

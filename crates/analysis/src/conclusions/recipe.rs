@@ -1,5 +1,6 @@
 //! What comes with each parameter: bytes of its weight, its gradient and the optimizer's state.
 
+use serde::{Deserialize, Serialize};
 use vramscope_format::count;
 use vramscope_snapshot::Snapshot;
 
@@ -21,7 +22,7 @@ const RECIPES: [(f64, &str, u64); 4] = [
 const ALIKE: f64 = 0.03;
 
 /// How a model is trained, as far as bytes tell: when the last backward pass has ended and gradients are complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
     /// The moment.
     pub at: Moment,
@@ -33,8 +34,8 @@ pub struct Recipe {
     pub gradients: u64,
     /// Bytes of the optimizer's state.
     pub optimizer: u64,
-    /// What a parameter consists of, in words.
-    pub parts: &'static str,
+    /// Which of [`RECIPES`] it is.
+    usual: u8,
 }
 
 impl Recipe {
@@ -55,14 +56,20 @@ impl Recipe {
             };
             *sum = sum.saturating_add(replay.allocation(index).requested);
         }
-        let mut recipe = Self { at, parameters: 0, weights, gradients, optimizer, parts: "" };
+        let mut recipe = Self { at, parameters: 0, weights, gradients, optimizer, usual: 0 };
         if weights == 0 || optimizer == 0 {
             return None;
         }
         let times = recipe.all() as f64 / weights as f64;
-        let (_, parts, each) = RECIPES.into_iter().find(|(usual, ..)| (times / usual - 1.0).abs() < ALIKE)?;
-        (recipe.parameters, recipe.parts) = (weights / each, parts);
+        let usual = RECIPES.iter().position(|(usual, ..)| (times / usual - 1.0).abs() < ALIKE)?;
+        recipe.usual = u8::try_from(usual).ok()?;
+        recipe.parameters = weights / RECIPES.get(usual)?.2;
         (recipe.parameters > 0).then_some(recipe)
+    }
+
+    /// What a parameter consists of, in words.
+    pub fn parts(&self) -> &'static str {
+        RECIPES.get(usize::from(self.usual)).map_or("", |(_, parts, _)| parts)
     }
 
     /// Bytes of weights, gradients and optimizer state.
@@ -82,7 +89,7 @@ impl Recipe {
             count(self.parameters),
             self.bytes_each(),
             bytes(self.all()),
-            self.parts
+            self.parts()
         )
     }
 }

@@ -1,6 +1,7 @@
 //! What each step of a run needs and leaves behind, and what the next one will need.
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Snapshot, StackId};
 
 use super::steps::{Step, Steps};
@@ -15,7 +16,7 @@ use crate::replay::{Peak, counters::Counter};
 pub type Keep<'a> = &'a dyn Fn(AllocIdx, &Allocation) -> bool;
 
 /// What one step does to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepRow {
     /// Which step.
     pub step: Step,
@@ -32,7 +33,7 @@ pub struct StepRow {
 }
 
 /// All steps of a device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stepwise {
     /// Where they begin and end, and how that is known.
     pub steps: Steps,
@@ -50,7 +51,7 @@ pub struct Stepwise {
 }
 
 /// What one line allocates in a step and keeps beyond the next one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outliving {
     /// Which line.
     pub line: Line,

@@ -3,12 +3,12 @@
 //! Peaks that stay level, that grow by about the same each time (a leak, a cache), or by more each time (a batch or a
 //! sequence that doubles) say what comes next. Anything else says nothing, and has no trend.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::insight::ShowBytes;
 
 /// How the peaks of steps develop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// They stay level.
@@ -20,7 +20,7 @@ pub enum Shape {
 }
 
 /// The peaks of steps, and what follows from them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// How they develop.
     pub shape: Shape,

@@ -1,14 +1,16 @@
 //! Which allocations, events and segments count.
 
+use std::ops::RangeInclusive;
+
 use vramscope_format::{parse_bytes, place};
 use vramscope_snapshot::{Event, EventIdx, Frame, FrameId, Pool, Snapshot, StackId};
 
+use super::whole::{Fresh, WholeTrace};
 use super::{MomentSpec, Pattern, QueryError, error};
-use crate::conclusions::categories::{Categories, Rules, classify};
+use crate::conclusions::categories::Categories;
 use crate::conclusions::insight::Finding;
 use crate::questions::frames::{is_internal, no_frame, user_frame};
-use crate::questions::pools::{DEFAULT_POOL, Pools, has_private};
-use crate::questions::spans::spans;
+use crate::questions::pools::{DEFAULT_POOL, PoolTable, has_private};
 use crate::questions::weights::{Weight, live_weights, peak_of};
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::counters::Counter;
@@ -99,6 +101,16 @@ impl Filter {
 
     /// Looks everything up in the trace of one device.
     pub fn bind(&self, snapshot: &Snapshot, replay: &Replay) -> Result<Selection, QueryError> {
+        self.bind_with(snapshot, replay, &Fresh::new(snapshot, replay))
+    }
+
+    /// The same with what follows from the whole trace from somewhere else.
+    pub fn bind_with(
+        &self,
+        snapshot: &Snapshot,
+        replay: &Replay,
+        whole: &dyn WholeTrace,
+    ) -> Result<Selection, QueryError> {
         let resolve = |spec: &Option<MomentSpec>| {
             spec.as_ref().map(|spec| spec.resolve(snapshot, replay, None)).transpose()
         };
@@ -112,9 +124,9 @@ impl Filter {
             |stack: StackId| self.stacks.iter().all(|pattern| pattern.matches_stack(snapshot, stack));
         Ok(Selection {
             stacks: (!self.stacks.is_empty()).then(|| snapshot.stacks.ids().map(matches).collect()),
-            pools: self.pool.filter(|_| has_private(snapshot)).map(|_| Pools::all(snapshot, replay)),
-            category: self.category.as_deref().map(|name| category(snapshot, replay, name)).transpose()?,
-            phase: self.phase.as_deref().map(|name| phase(snapshot, replay, name)).transpose()?,
+            pools: self.pool.filter(|_| has_private(snapshot)).map(|_| whole.pools()),
+            category: self.category.as_deref().map(|name| category(whole, name)).transpose()?,
+            phase: self.phase.as_deref().map(|name| phase(snapshot, whole, name)).transpose()?,
             bounds: since.is_some() || until.is_some(),
             range: (since.unwrap_or(Moment::START), until.unwrap_or(replay.end())),
             filter: self.clone(),
@@ -147,8 +159,8 @@ pub fn parse_stream(text: &str) -> Result<u64, String> {
     })
 }
 
-fn category(snapshot: &Snapshot, replay: &Replay, name: &str) -> Result<(Categories, usize), QueryError> {
-    let categories = classify(replay, snapshot, &Rules::default());
+fn category(whole: &dyn WholeTrace, name: &str) -> Result<(Categories, usize), QueryError> {
+    let categories = whole.categories();
     let wanted = name.replace('_', " ").to_lowercase();
     let names = categories.names();
     match names.iter().position(|known| known.replace('_', " ").to_lowercase() == wanted) {
@@ -158,9 +170,14 @@ fn category(snapshot: &Snapshot, replay: &Replay, name: &str) -> Result<(Categor
 }
 
 /// The stretches of a phase, in order and without overlaps.
-fn phase(snapshot: &Snapshot, replay: &Replay, name: &str) -> Result<Vec<(Moment, Moment)>, QueryError> {
+fn phase(
+    snapshot: &Snapshot,
+    whole: &dyn WholeTrace,
+    name: &str,
+) -> Result<Vec<(Moment, Moment)>, QueryError> {
     let wanted = vramscope_format::phase(name).to_lowercase();
-    let mut found: Vec<_> = spans(snapshot, replay.device())
+    let mut found: Vec<_> = whole
+        .spans()
         .iter()
         .filter(|span| vramscope_format::phase(snapshot.text(span.name)).to_lowercase().contains(&wanted))
         .map(|span| (span.from, span.to))
@@ -186,7 +203,7 @@ pub struct Selection {
     /// For each stack whether it matches.
     stacks: Option<Vec<bool>>,
     /// Which pool each allocation lies in, where that counts and there are several.
-    pools: Option<Pools>,
+    pools: Option<PoolTable>,
     category: Option<(Categories, usize)>,
     phase: Option<Vec<(Moment, Moment)>>,
     bounds: bool,
@@ -212,6 +229,12 @@ impl Selection {
     /// Whether some allocations are left out, whenever they lived.
     pub fn leaves_out_allocations(&self) -> bool {
         self.filter.leaves_out_allocations()
+    }
+
+    /// For each stack whether it matches, if allocations are left out by nothing else.
+    pub fn only_stacks(&self) -> Option<&[bool]> {
+        let others = Filter { stacks: Vec::new(), ..self.filter.clone() };
+        self.stacks.as_deref().filter(|_| !others.leaves_out_allocations())
     }
 
     /// Whether frames of PyTorch itself are left out.
@@ -253,9 +276,13 @@ impl Selection {
         live_weights(state, |index, allocation| self.keeps(snapshot, index, allocation))
     }
 
+    /// The sizes that count.
+    pub fn sizes(&self) -> RangeInclusive<u64> {
+        self.filter.min_size.unwrap_or(0)..=self.filter.max_size.unwrap_or(u64::MAX)
+    }
+
     fn keeps_size(&self, size: u64) -> bool {
-        self.filter.min_size.is_none_or(|min| size >= min)
-            && self.filter.max_size.is_none_or(|max| size <= max)
+        self.sizes().contains(&size)
     }
 
     fn keeps_stack(&self, stack: StackId) -> bool {

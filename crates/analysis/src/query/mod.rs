@@ -11,11 +11,13 @@ mod filter;
 mod handle;
 mod moment;
 mod pattern;
+pub(crate) mod whole;
 
 pub use filter::{FILTER_GRAMMAR, Filter, Selection, parse_address, parse_pool, parse_stream};
 pub use handle::{HANDLE_GRAMMAR, Handle, Thing, ends_with_path};
 pub use moment::{InPhase, MOMENT_GRAMMAR, MomentSpec};
 pub use pattern::Pattern;
+pub use whole::WholeTrace;
 
 use vramscope_snapshot::{DeviceId, Snapshot};
 

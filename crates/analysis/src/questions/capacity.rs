@@ -1,5 +1,6 @@
 //! How much a device has: by its name, by what a file tells.
 
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Action, Snapshot, StackId};
 
 use crate::conclusions::insight::ShowBytes;
@@ -46,7 +47,7 @@ pub fn capacity(text: &str) -> Result<u64, String> {
 }
 
 /// The most that a process could hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capacity {
     /// Bytes.
     pub bytes: i64,

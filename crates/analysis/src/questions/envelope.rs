@@ -4,6 +4,8 @@
 //! row keeps the least and the greatest of [`FAN`] entries of the row below, so the extremes of any stretch
 //! take a few entries of each row, however many steps there are.
 
+use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::Pool;
 
 use crate::replay::allocations::Moment;
@@ -15,7 +17,7 @@ const FAN: usize = 16;
 pub const DEFAULT_POOL: Pool = (0, 0);
 
 /// How it is known which memory belongs to a pool. Later ones are weaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Known {
     /// Every event says it, as PyTorch 2.12 and later write them, or the final segments alone do.
     Stated,
@@ -50,7 +52,8 @@ impl Known {
 }
 
 /// Bytes of a pool at a moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Pod, Zeroable)]
+#[repr(C)]
 pub struct Level {
     /// Blocks in use or awaiting their free.
     pub active: i64,
@@ -67,6 +70,14 @@ impl Level {
     /// What is held and not in use. It serves no other pool.
     pub fn idle(self) -> i64 {
         self.reserved.saturating_sub(self.active).max(0)
+    }
+
+    /// The level after a change. A pool that gives back more than it is known to hold holds nothing then.
+    pub(crate) fn plus(self, active: i64, reserved: i64) -> Self {
+        Self {
+            active: self.active.saturating_add(active).max(0),
+            reserved: self.reserved.saturating_add(reserved).max(0),
+        }
     }
 
     fn zip(self, other: Self, f: fn(i64, i64) -> i64) -> Self {
@@ -112,14 +123,9 @@ impl Envelope {
         Self { pool, stream, known, at: Vec::new(), levels: Vec::new(), pyramid: Vec::new() }
     }
 
-    /// Adds to the level from a moment on. Moments come in order. A pool that gives back more than it is known
-    /// to hold holds nothing then.
+    /// Adds to the level from a moment on. Moments come in order.
     pub(crate) fn add(&mut self, at: Moment, active: i64, reserved: i64) {
-        let now = self.levels.last().copied().unwrap_or_default();
-        let next = Level {
-            active: now.active.saturating_add(active).max(0),
-            reserved: now.reserved.saturating_add(reserved).max(0),
-        };
+        let next = self.levels.last().copied().unwrap_or_default().plus(active, reserved);
         match self.levels.last_mut() {
             Some(last) if self.at.last() == Some(&at) => *last = next,
             _ => {

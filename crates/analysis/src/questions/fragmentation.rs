@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
+use crate::questions::made::makers;
 use crate::questions::pins::pinned;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Moment};
@@ -67,7 +68,7 @@ pub fn fragmentation(
     request: Option<u64>,
     keep: impl Fn(&Range) -> bool,
 ) -> Fragmentation {
-    let largest = || replay.allocations().requested.iter().copied().max().unwrap_or(0);
+    let largest = || makers(&replay.made()).map(|(_, made)| made.largest).max().unwrap_or(0);
     let request = request.unwrap_or_else(largest);
     let needed = replay.rules().round(request);
     let length = to.0.saturating_sub(from.0);
@@ -103,9 +104,9 @@ pub fn fragmentation(
             if pinned.free < range.size / 2 {
                 continue;
             }
-            let live = state.live.get(pinned.live.clone()).unwrap_or_default();
-            let oldest = live.iter().copied().min_by_key(|&index| (replay.allocation(index).opened, index));
-            let Some(pin) = oldest else { continue };
+            let live = state.allocations().skip(pinned.live.start).take(pinned.live.len());
+            let oldest = live.min_by_key(|(index, allocation)| (allocation.opened, *index));
+            let Some((pin, _)) = oldest else { continue };
             sample.idle_segments += 1;
             let segment = segments.entry(range.addr).or_insert(IdleSegment {
                 addr: range.addr,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use bytemuck::{Pod, Zeroable};
+use vramscope_mapped::Buffer;
 use vramscope_snapshot::StackId;
 
 use crate::replay::Replay;
@@ -84,7 +85,77 @@ impl Made {
     }
 }
 
+/// Events of which what was made in them is kept together, in a file in the cache.
+const STRIDE: usize = 1 << 18;
+
+/// What a stack made in [`STRIDE`] events, as it is stored.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct MadeRow {
+    made: Made,
+    stack: StackId,
+    /// Always 0.
+    unused: u32,
+}
+
+/// What each stack made in each [`STRIDE`] events.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MadeOverTime {
+    /// Where the rows of each end.
+    pub(crate) ends: Vec<usize>,
+    pub(crate) rows: Buffer<MadeRow>,
+}
+
+impl MadeOverTime {
+    pub(crate) fn new(replay: &Replay) -> Self {
+        let source = replay.source();
+        let (mut ends, mut rows) = (Vec::new(), Vec::new());
+        for start in (0..replay.events()).step_by(STRIDE) {
+            let (from, to) = (Moment(start as u32), Moment((start + STRIDE) as u32));
+            let opened = source.opened_between(from, to);
+            let made = Made::by_stack(replay, opened.map(|index| (index, replay.allocation(index))));
+            rows.extend(makers(&made).map(|(stack, &made)| MadeRow { made, stack, unused: 0 }));
+            ends.push(rows.len());
+        }
+        Self { ends, rows: rows.into() }
+    }
+
+    /// The rows of some stretches.
+    fn between(&self, stretches: std::ops::Range<usize>) -> &[MadeRow] {
+        let end = |stretch: usize| stretch.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
+        let rows = end(stretches.start).unwrap_or(0)..end(stretches.end).unwrap_or(0);
+        self.rows.slice(rows).unwrap_or_default()
+    }
+}
+
 impl Replay {
+    /// What each stack made of what begins or lives between two moments, both included. Of a file in the cache few
+    /// allocations are looked at.
+    pub fn made_between(&self, from: Moment, to: Moment) -> Vec<Made> {
+        let source = self.source();
+        let to = to.min(self.end());
+        let row = |index: AllocIdx| (index, self.allocation(index));
+        let mut allocations = self.live_rows(from);
+        let whole = (from.0 as usize).div_ceil(STRIDE)..to.0 as usize / STRIDE;
+        let known = self.made_over_time();
+        if known.ends.len() < whole.end || whole.is_empty() {
+            allocations.extend(source.opened_between(from, to).map(row));
+            return Made::by_stack(self, allocations.into_iter());
+        }
+        let moment = |stretch: usize| Moment((stretch * STRIDE) as u32);
+        allocations.extend(source.opened_between(from, moment(whole.start)).map(row));
+        allocations.extend(source.opened_between(moment(whole.end), to).map(row));
+        let mut by_stack = Made::by_stack(self, allocations.into_iter());
+        for row in known.between(whole) {
+            let stack = row.stack.index();
+            if by_stack.len() <= stack {
+                by_stack.resize(stack + 1, Made::default());
+            }
+            by_stack[stack] = by_stack[stack].plus(&row.made);
+        }
+        by_stack
+    }
+
     /// What each stack made, by the number of the stack. A file in the cache knows it without looking at allocations.
     pub fn made(&self) -> Cow<'_, [Made]> {
         match self.kept_made() {

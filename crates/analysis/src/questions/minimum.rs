@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::replay::allocations::{AllocIdx, Moment};
 use crate::replay::rounding::UNIT;
@@ -19,7 +20,7 @@ use crate::replay::walk::Effect;
 use crate::replay::{Peak, Replay};
 
 /// How a packing was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Packing {
     /// In order, each into the smallest hole.
     BestFit,
@@ -38,7 +39,7 @@ impl Packing {
 }
 
 /// What the requests of a run need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minimum {
     /// No allocator needs less, and when that much is live.
     pub bound: Peak,

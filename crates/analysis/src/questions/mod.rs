@@ -14,6 +14,7 @@ pub(crate) mod overlap;
 pub(crate) mod pending;
 pub(crate) mod phases;
 pub(crate) mod pins;
+pub(crate) mod pool_table;
 pub mod pools;
 pub(crate) mod room;
 pub(crate) mod scaling;

@@ -5,6 +5,7 @@
 //! began in it. Numbered names such as `ProfilerStep#7` count as one phase.
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Snapshot, StrId};
 
 use crate::questions::spans::Span;
@@ -48,19 +49,48 @@ pub fn phase_name(name: &str) -> &str {
     }
 }
 
+/// What a span does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpanSums {
+    /// The highest that requested bytes were in it.
+    peak: Peak,
+    /// Bytes left behind.
+    growth: i64,
+    /// Allocations that began in it.
+    allocations: u64,
+}
+
+impl SpanSums {
+    /// Those of each of some spans of a device.
+    pub fn each(replay: &Replay, spans: &[Span]) -> Vec<Self> {
+        let begun = replay.begun();
+        let requested = |at: Moment| replay.counters(at).requested;
+        let sums = |span: &Span| {
+            let at = replay.highest(Counter::Requested, span.from, span.to);
+            Self {
+                peak: Peak { bytes: requested(at), at },
+                growth: requested(span.to).saturating_sub(requested(span.from)),
+                allocations: begun.until(span.to).saturating_sub(begun.until(span.from)),
+            }
+        };
+        spans.iter().map(sums).collect()
+    }
+}
+
 /// The phases of a device in order of their first span. `spans` are those of the device.
 pub fn phases(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Vec<Phase> {
-    // Allocations that the trace shows beginning are in its order.
-    let began: Vec<Moment> =
-        replay.allocations().opened.iter().copied().filter(|opened| *opened > Moment::START).collect();
+    let sums = SpanSums::each(replay, spans);
+    phases_of(snapshot, spans.iter().zip(&sums))
+}
+
+/// The same of spans that are known with what they do.
+pub fn phases_of<'a>(
+    snapshot: &Snapshot,
+    spans: impl Iterator<Item = (&'a Span, &'a SpanSums)>,
+) -> Vec<Phase> {
     let mut rows: HashMap<&str, usize> = HashMap::new();
     let mut phases: Vec<Phase> = Vec::new();
-    for span in spans {
-        let at = replay.highest(Counter::Requested, span.from, span.to);
-        let peak = Peak { bytes: replay.counters(at).requested, at };
-        let growth = replay.counters(span.to).requested.saturating_sub(replay.counters(span.from).requested);
-        let until = |moment: Moment| began.partition_point(|opened| *opened <= moment);
-        let allocations = until(span.to).saturating_sub(until(span.from)) as u64;
+    for (span, &SpanSums { peak, growth, allocations }) in spans {
         let time_us =
             span.end_us.map_or(0, |end| u64::try_from(end.saturating_sub(span.start_us)).unwrap_or(0));
         let row = *rows.entry(phase_name(snapshot.text(span.name))).or_insert_with(|| {

@@ -11,10 +11,12 @@
 //! cannot be told; it has an envelope of its own, without a pool.
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Column, Pool, PoolId, Snapshot, StreamId};
 
 pub use crate::questions::envelope::DEFAULT_POOL;
 use crate::questions::envelope::{Envelope, Known, Level};
+pub use crate::questions::pool_table::{PoolRow, PoolTable};
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Moment};
 use crate::replay::ranges::{Change, RangeSet};
@@ -25,11 +27,11 @@ use crate::replay::walk::Effect;
 pub struct Pools {
     envelopes: Vec<Envelope>,
     /// For each allocation the number of its envelope, from 1; 0 if it has none.
-    of: Column<u32>,
+    pub(super) of: Column<u32>,
 }
 
 /// One pool and stream at a moment, and over its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolSummary {
     /// What it has at the moment.
     pub now: Level,
@@ -128,12 +130,7 @@ impl Pools {
 
     /// What is to be said about each of [`Pools::envelopes`], at a moment.
     pub fn summaries(&self, snapshot: &Snapshot, replay: &Replay, at: Moment) -> Vec<PoolSummary> {
-        let assume_default = !has_private(snapshot);
-        let mut segments: HashMap<(Option<Pool>, u64), usize> = HashMap::new();
-        for range in replay.ranges_at(at).iter() {
-            let pool = named(snapshot, range.pool, assume_default);
-            *segments.entry((pool, snapshot.stream(range.stream))).or_default() += 1;
-        }
+        let segments = segments_at(snapshot, replay, at);
         let summary = |envelope: &Envelope| {
             let (peak_at, peak) = envelope.peak();
             let life = envelope.life();
@@ -149,6 +146,21 @@ impl Pools {
         };
         self.envelopes.iter().map(summary).collect()
     }
+}
+
+/// How many segments each pool and stream has at a moment.
+pub(super) fn segments_at(
+    snapshot: &Snapshot,
+    replay: &Replay,
+    at: Moment,
+) -> HashMap<(Option<Pool>, u64), usize> {
+    let assume_default = !has_private(snapshot);
+    let mut segments: HashMap<(Option<Pool>, u64), usize> = HashMap::new();
+    for range in replay.ranges_at(at).iter() {
+        let pool = named(snapshot, range.pool, assume_default);
+        *segments.entry((pool, snapshot.stream(range.stream))).or_default() += 1;
+    }
+    segments
 }
 
 /// Whether a snapshot names any private pool.
@@ -167,12 +179,25 @@ pub fn known_pool(snapshot: &Snapshot, pool: PoolId) -> Option<Pool> {
     named(snapshot, pool, !has_private(snapshot))
 }
 
-fn named(snapshot: &Snapshot, pool: PoolId, assume_default: bool) -> Option<Pool> {
+pub(super) fn named(snapshot: &Snapshot, pool: PoolId, assume_default: bool) -> Option<Pool> {
     snapshot.pool(pool).or(assume_default.then_some(DEFAULT_POOL))
 }
 
-fn signed(bytes: u64) -> i64 {
+pub(super) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// The pool that memory is added to, or taken from, by a change of what is held.
+pub(super) fn pool_of_change(set: &mut RangeSet, change: &Change) -> PoolId {
+    // What is given back belongs to the pool that had it, unless the event knows better.
+    let had = match change.held {
+        true => set.insert(change.range).then_some(change.range),
+        false => set.remove(change.range.addr, change.range.size),
+    };
+    match change.range.pool {
+        PoolId::UNKNOWN => had.map_or(PoolId::UNKNOWN, |had| had.pool),
+        known => known,
+    }
 }
 
 struct Build<'a, Keep> {
@@ -206,15 +231,7 @@ impl<Keep: Fn(PoolId) -> bool> Build<'_, Keep> {
     }
 
     fn hold(&mut self, change: &Change, stated: PoolId, now: Moment) {
-        // What is given back belongs to the pool that had it, unless the event knows better.
-        let had = match change.held {
-            true => self.set.insert(change.range).then_some(change.range),
-            false => self.set.remove(change.range.addr, change.range.size),
-        };
-        let pool = match change.range.pool {
-            PoolId::UNKNOWN => had.map_or(PoolId::UNKNOWN, |had| had.pool),
-            known => known,
-        };
+        let pool = pool_of_change(&mut self.set, change);
         self.add(pool, change.range.stream, stated == PoolId::UNKNOWN, now, 0, change.bytes());
     }
 

@@ -1,6 +1,7 @@
 //! How much each stack is responsible for: at a moment, or over a stretch of the trace.
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 use vramscope_snapshot::StackId;
 
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
@@ -8,7 +9,7 @@ use crate::replay::state::State;
 use crate::replay::{Peak, Replay};
 
 /// What one stack weighs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weight {
     /// Which stack.
     pub stack: StackId,

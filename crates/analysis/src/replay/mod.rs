@@ -10,6 +10,7 @@
 //! 5. `verdict`: what of it can be trusted.
 
 pub(crate) mod allocations;
+mod begun;
 mod blocks;
 pub(crate) mod counters;
 mod live;
@@ -29,6 +30,7 @@ use vramscope_mapped::Buffer;
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, Snapshot, StackId};
 
 use allocations::{AllocIdx, Allocation, Allocations, Moment};
+use begun::BegunBefore;
 use counters::{Counter, Counters};
 use pairing::Link;
 use ranges::{Range, RangeHistory, RangeSet};
@@ -39,7 +41,7 @@ use verdict::Verdict;
 
 use crate::conclusions::backward::attribute;
 use crate::pictures::extreme::End;
-use crate::questions::made::Made;
+use crate::questions::made::{Made, MadeOverTime};
 
 /// The highest value of a counter, and when it was first reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +84,10 @@ pub struct Replay {
     /// What each stack made, where it comes from a file.
     #[serde(skip)]
     made: Buffer<Made>,
+    #[serde(skip)]
+    made_over_time: MadeOverTime,
+    #[serde(skip)]
+    begun_before: BegunBefore,
 }
 
 impl Replay {
@@ -124,6 +130,8 @@ impl Replay {
             workspaces: pairing.workspaces,
             verdict,
             made: Buffer::new(),
+            made_over_time: MadeOverTime::default(),
+            begun_before: BegunBefore::default(),
         }
     }
 
@@ -145,6 +153,8 @@ impl Replay {
             workspaces: pairing.workspaces,
             verdict,
             made: Buffer::new(),
+            made_over_time: MadeOverTime::default(),
+            begun_before: BegunBefore::default(),
         };
         replay.timeline = Timeline::new(replay.source(), start_reserved);
         replay
@@ -165,11 +175,17 @@ impl Replay {
     pub(crate) fn set_stacks(&mut self, attributed: Buffer<StackId>) {
         self.allocations.attributed = attributed;
         self.made = Buffer::new();
+        self.made_over_time = MadeOverTime::default();
     }
 
     /// What each stack made, if that is known without looking at allocations.
     pub(crate) fn kept_made(&self) -> Option<&[Made]> {
         (!self.made.is_empty()).then_some(&*self.made)
+    }
+
+    /// What each stack made and when, where it comes from a file.
+    pub(crate) fn made_over_time(&self) -> &MadeOverTime {
+        &self.made_over_time
     }
 
     /// Which device.
@@ -364,7 +380,7 @@ pub fn moment_at_time(events: &EventTable, time_us: i64) -> Moment {
     let Some(stretch) = bounds.iter().rposition(|bounds| bounds.least <= time_us) else {
         return Moment::START;
     };
-    let rows = stretch * EventTable::TIME_STRIDE..events.len().min((stretch + 1) * EventTable::TIME_STRIDE);
+    let rows = stretch * EventTable::STRIDE..events.len().min((stretch + 1) * EventTable::STRIDE);
     let last = rows.rev().find(|&row| events.time_us(row).is_some_and(|time| time <= time_us));
     last.map_or(Moment::START, |row| Moment(row as u32 + 1))
 }

@@ -7,7 +7,9 @@ use vramscope_snapshot::stored::{get_small, put_small};
 use vramscope_snapshot::{Column, DeviceId};
 
 use super::Replay;
+use super::begun::BegunBefore;
 use super::live::LiveSets;
+use crate::questions::made::MadeOverTime;
 
 /// The names of columns of a device.
 fn named(device: DeviceId, name: &str) -> String {
@@ -58,7 +60,11 @@ impl Replay {
         let (changes, kept) = self.ranges.columns();
         out.put(name("changes"), changes)?;
         out.put(name("held"), kept)?;
-        out.put(name("made"), &self.made())
+        out.put(name("made"), &self.made())?;
+        let MadeOverTime { ends, rows } = MadeOverTime::new(self);
+        put_small(&name("made_ends"), &ends, out)?;
+        out.put(name("made_over_time"), &rows)?;
+        out.put(name("begun_before"), &BegunBefore::new(self).0)
     }
 
     fn get(device: DeviceId, store: &Store) -> Result<Self, StoreError> {
@@ -96,6 +102,9 @@ impl Replay {
         let ends = get_small(&named(device, "live_ends"), store)?;
         replay.timeline.live = LiveSets::stored(ends, column(device, "live", store)?);
         replay.made = column(device, "made", store)?;
+        let ends = get_small(&named(device, "made_ends"), store)?;
+        replay.made_over_time = MadeOverTime { ends, rows: column(device, "made_over_time", store)? };
+        replay.begun_before = BegunBefore(column(device, "begun_before", store)?);
         replay.ranges.set_columns(column(device, "changes", store)?, column(device, "held", store)?);
         Ok(replay)
     }

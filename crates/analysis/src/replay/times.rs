@@ -9,7 +9,7 @@ use vramscope_snapshot::EventTable;
 use crate::replay::allocations::Moment;
 
 /// Events between two kept times.
-const STRIDE: usize = EventTable::TIME_STRIDE;
+const STRIDE: usize = EventTable::STRIDE;
 
 /// An index of a trace by time. Questions take the events that it was made from.
 #[derive(Clone, Debug, Default)]

@@ -31,37 +31,54 @@ impl Replay {
     /// Calls for every moment from the start on, with what its event does; the start opens all that was there
     /// before.
     pub(crate) fn each_moment(&self, mut each: impl FnMut(Moment, &[Effect])) {
-        let source = self.source();
-        let allocations = self.allocations();
-        let touch = |effects: &mut Vec<Effect>, index: AllocIdx, now: Moment| {
-            if allocations.opened[index.index()] == now {
-                effects.push(Effect::Opened(index));
-            }
-            if allocations.closed[index.index()] == now {
-                effects.push(Effect::Closed(index));
-            }
-        };
         let mut effects = Vec::new();
-        for row in 0..allocations.len() as u32 {
-            touch(&mut effects, AllocIdx(row), Moment::START);
+        for row in 0..self.allocations().len() as u32 {
+            self.touch(&mut effects, AllocIdx(row), Moment::START);
         }
         each(Moment::START, &effects);
-        let mut lost = source.lost_ends.iter().peekable();
-        for (row, link) in source.links.iter().enumerate() {
+        self.each_moment_between(Moment::START, self.end(), each);
+    }
+
+    /// The same for the moments after one, up to another.
+    pub(crate) fn each_moment_between(
+        &self,
+        from: Moment,
+        to: Moment,
+        mut each: impl FnMut(Moment, &[Effect]),
+    ) {
+        let source = self.source();
+        let from = from.0 as usize;
+        let to = (to.0 as usize).min(source.links.len()).max(from);
+        let Some(links) = source.links.slice(from..to) else { return };
+        let lost = source.lost_ends.partition_point(|(event, _)| event.index() < from);
+        let mut lost = source.lost_ends.get(lost..).unwrap_or_default().iter().peekable();
+        let mut effects = Vec::new();
+        for (row, link) in (from..).zip(links) {
             effects.clear();
             let now = Moment(row as u32 + 1);
             let own = link.as_allocation();
             while let Some((_, index)) = lost.next_if(|(event, _)| event.index() <= row) {
                 if Some(*index) != own {
-                    touch(&mut effects, *index, now);
+                    self.touch(&mut effects, *index, now);
                 }
             }
             if let Some(index) = own {
-                touch(&mut effects, index, now);
+                self.touch(&mut effects, index, now);
             } else if let Some(change) = link.as_segment().and_then(|row| source.changes.get(row)) {
                 effects.push(Effect::Held(change));
             }
             each(now, &effects);
+        }
+    }
+
+    /// Notes whether an allocation begins or ends at a moment.
+    #[inline]
+    fn touch(&self, effects: &mut Vec<Effect>, index: AllocIdx, now: Moment) {
+        if self.allocations.opened[index.index()] == now {
+            effects.push(Effect::Opened(index));
+        }
+        if self.allocations.closed[index.index()] == now {
+            effects.push(Effect::Closed(index));
         }
     }
 }

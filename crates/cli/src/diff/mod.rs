@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vramscope_analysis::categories::{Rules, classify};
+
 use vramscope_analysis::{Change, Counter, Line, Modules, Moment, Sum, by_line, by_stack, changes};
 
 use crate::args::{DiffArgs, DiffBy};
@@ -129,7 +129,7 @@ fn weigh(by: DiffBy, subject: &Subject, at: Moment) -> BTreeMap<Vec<Line>, Sum> 
             lines.into_iter().map(|(line, sum)| (vec![line], sum)).collect()
         }
         DiffBy::Category => {
-            let categories = classify(replay, snapshot, &Rules::default());
+            let categories = subject.conclusions().categories;
             let totals = categories.totals(&state, |index, allocation| subject.keeps(index, allocation));
             let key = |name: &String| vec![Line { name: name.clone(), ..Line::default() }];
             let rows = categories.names().iter().zip(totals).filter(|(_, total)| total.count > 0);

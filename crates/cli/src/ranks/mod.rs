@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use vramscope_analysis::{
     Counter, HeatInput, LineDifference, Moment, Oom, Outlier, RankDigest, RankReport, Severity,
-    compare_ranks, curve, rank_insights, spans,
+    compare_ranks, curve, rank_insights,
 };
 use vramscope_files::Opened;
 
@@ -131,7 +131,7 @@ impl Rank {
 
     fn of(subject: &Subject, rank: Option<u64>, run: &Run) -> Self {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let digest = subject.digest(rank, &spans(snapshot, replay.device()));
+        let digest = subject.digest(rank, &subject.spans());
         let name = &subject.opened.name;
         let (from, to) = subject.range();
         let is_counted = |oom: &&Oom| (from..=to).contains(&Moment::after(oom.event));

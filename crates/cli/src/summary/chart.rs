@@ -11,6 +11,10 @@ const ROWS: usize = 6;
 /// Columns before the curve.
 const LABEL: usize = 10;
 
+/// Columns longer than `LONG` times this many events begin at a multiple of it.
+const UNIT: u64 = 256;
+const LONG: u64 = 64;
+
 /// Columns of terminals that a chart is made for.
 const WIDTHS: [usize; 8] = [40, 50, 60, 70, 80, 90, 100, 110];
 
@@ -33,10 +37,21 @@ fn lines(subject: &Subject, columns: usize) -> Option<Vec<String>> {
         return None;
     }
     let columns = columns.min(length as usize);
-    let moment = |column: usize| Moment(from.0 + (length * column as u64 / columns as u64) as u32);
-    let heights: Vec<(f64, f64)> = (0..columns)
-        .map(|column| {
-            let (_, max) = replay.extremes(moment(column), moment(column + 1));
+    // Of a long trace columns begin where extremes are kept.
+    let unit = if length / columns as u64 > LONG * UNIT { UNIT } else { 1 };
+    let moment = |column: usize| match column {
+        0 => from,
+        _ if column == columns => to,
+        _ => {
+            let at = u64::from(from.0) + length * column as u64 / columns as u64;
+            Moment((at / unit * unit) as u32)
+        }
+    };
+    let edges: Vec<Moment> = (0..=columns).map(moment).collect();
+    let heights: Vec<(f64, f64)> = edges
+        .windows(2)
+        .map(|edges| {
+            let (_, max) = replay.extremes(edges[0], edges[1]);
             let height = |bytes: i64| bytes.max(0) as f64 / highest as f64 * ROWS as f64;
             (height(max.requested), height(max.reserved))
         })
@@ -56,8 +71,7 @@ fn lines(subject: &Subject, columns: usize) -> Option<Vec<String>> {
     });
     let column_of = |at: Moment| {
         // The column whose stretch ends at the moment shows it too; the first one counts.
-        let past = u64::from(at.0.saturating_sub(from.0).saturating_sub(1));
-        ((past * columns as u64 / length) as usize).min(columns - 1)
+        edges.partition_point(|edge| *edge < at).saturating_sub(1).min(columns - 1)
     };
     let mut marks = vec![' '; columns];
     for oom in replay.ooms() {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Capacity, Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Span, Status, Sum, Verdict, Weight,
-    by_line, gap, is_internal_phase, phase_name, phases, recorded, versions,
+    Capacity, Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Status, Sum, Verdict, Weight,
+    by_line, gap, is_internal_phase, phase_name, recorded, versions,
 };
 use vramscope_files::Opened;
 use vramscope_snapshot::{DeviceId, DeviceMemory, EventTable, Pinned, Sidecar, Snapshot, StackId};
@@ -326,7 +326,6 @@ impl Device {
             true if !is_state => replay.state(subject.peak(Counter::Requested).at),
             _ => state,
         };
-        let spans = subject.spans();
         let mut found = subject.findings();
         found.retain(|finding| subject.keeps_finding(finding));
         Self {
@@ -355,7 +354,7 @@ impl Device {
             memory: snapshot.device_memory(device).map(MemoryJson::new),
             capacity: Capacity::of(snapshot, replay).map(|capacity| capacity.bytes),
             recorded: recorded(snapshot, device, &text::size),
-            phases: phase_rows(subject, &spans),
+            phases: phase_rows(subject),
             findings: found.iter().map(|finding| FindingJson::new(Some(subject), finding)).collect(),
             found,
             chart: chart(subject),
@@ -402,11 +401,9 @@ fn lines(snapshot: &Snapshot, weights: &[Weight]) -> (Vec<LineJson>, RestJson) {
 }
 
 /// Annotations by name, with their peaks, those of PyTorch itself left out.
-fn phase_rows(subject: &Subject, spans: &[Span]) -> Vec<PhaseJson> {
-    let (snapshot, (from, to)) = (subject.snapshot(), subject.range());
-    let is_shown =
-        |span: &&Span| !is_internal_phase(snapshot.text(span.name)) && span.to >= from && span.from <= to;
-    let spans: Vec<Span> = spans.iter().filter(is_shown).copied().collect();
+fn phase_rows(subject: &Subject) -> Vec<PhaseJson> {
+    let snapshot = subject.snapshot();
+    let (phases, _) = subject.phases(|span| !is_internal_phase(snapshot.text(span.name)));
     let row = |phase: Phase| PhaseJson {
         name: phase_name(snapshot.text(phase.name)).to_owned(),
         count: phase.count,
@@ -414,7 +411,7 @@ fn phase_rows(subject: &Subject, spans: &[Span]) -> Vec<PhaseJson> {
         last_growth: phase.last_growth,
         allocations: phase.allocations,
     };
-    phases(snapshot, subject.replay(), &spans).into_iter().take(PHASES).map(row).collect()
+    phases.into_iter().take(PHASES).map(row).collect()
 }
 
 /// Distinct stacks that a device's events, segments and blocks have.
@@ -427,7 +424,7 @@ fn stacks(snapshot: &Snapshot, device: DeviceId) -> usize {
             *seen = true;
         }
     };
-    snapshot.events(device).stacks().iter().for_each(|&stack| see(stack));
+    snapshot.events(device).distinct_stacks().iter().for_each(|&stack| see(stack));
     for segment in snapshot.segments_of(device) {
         see(segment.stack);
         snapshot.blocks.of(segment).for_each(|block| see(block.stack));

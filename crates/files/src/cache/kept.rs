@@ -7,9 +7,13 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use vramscope_analysis::{Conclusions, Finding, Span};
+use serde::{Deserialize, Serialize};
+use vramscope_analysis::categories::Curves;
+use vramscope_analysis::pools::PoolTable;
+use vramscope_analysis::{
+    CallTable, Conclusions, Finding, Lives, Minimum, ModulePeaks, Span, SpanSums, Stepwise,
+};
 use vramscope_mapped::{Store, StoreError, Writer, is_damaged};
 use vramscope_snapshot::DeviceId;
 use vramscope_snapshot::stored::{get_small, put_small};
@@ -41,20 +45,76 @@ impl Keep for Conclusions {
     }
 }
 
+impl Keep for CallTable {
+    const NAME: &'static str = "calls";
+
+    fn put(&self, out: &mut Writer<&File>) -> io::Result<()> {
+        self.put(out)
+    }
+
+    fn get(store: &Store) -> Result<Self, StoreError> {
+        Self::get(store)
+    }
+}
+
+impl Keep for PoolTable {
+    const NAME: &'static str = "pools";
+
+    fn put(&self, out: &mut Writer<&File>) -> io::Result<()> {
+        self.put(out)
+    }
+
+    fn get(store: &Store) -> Result<Self, StoreError> {
+        Self::get(store)
+    }
+}
+
+/// What is found about failed allocations.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Failures(pub(crate) Vec<Finding>);
+
+impl Small for Failures {
+    const NAME: &'static str = "failures";
+}
+
 /// Something that is decoded as a whole.
 trait Small: Serialize + DeserializeOwned {
     const NAME: &'static str;
 }
 
-impl Small for Finding {
+impl Small for Vec<Finding> {
     const NAME: &'static str = "findings";
 }
 
-impl Small for Span {
+impl Small for Vec<Span> {
     const NAME: &'static str = "spans";
 }
 
-impl<T: Small> Keep for Vec<T> {
+impl Small for Vec<SpanSums> {
+    const NAME: &'static str = "span_sums";
+}
+
+impl Small for Curves {
+    const NAME: &'static str = "curves";
+}
+
+impl Small for ModulePeaks {
+    const NAME: &'static str = "modules";
+}
+
+impl Small for Stepwise {
+    const NAME: &'static str = "steps";
+}
+
+impl Small for Lives {
+    const NAME: &'static str = "lives";
+}
+
+impl Small for Minimum {
+    const NAME: &'static str = "minimum";
+}
+
+impl<T: Small> Keep for T {
     const NAME: &'static str = T::NAME;
 
     fn put(&self, out: &mut Writer<&File>) -> io::Result<()> {

@@ -8,7 +8,7 @@ use super::IpcError;
 use super::tables::Incoming;
 use crate::model::{
     Action, Annotation, BlockState, BlockTable, Column, Damage, DeviceId, EventTable, Frame, FrameId, Fx,
-    KeptBounds, LoggedShape, Meta, MetaId, Outside, PoolId, Segment, SegmentKind, Settings, Snapshot, Source,
+    Kept, LoggedShape, Meta, MetaId, Outside, PoolId, Segment, SegmentKind, Settings, Snapshot, Source,
     StackId, StackTable, Stage, Storage, StrId, StreamId, StringTable, TensorRole, Totals, Trace,
 };
 
@@ -259,7 +259,9 @@ fn trace(
         pool: sparse(&mut table, "pool", pools, PoolId)?,
         meta: sparse(&mut table, "meta", metas, MetaId)?,
         nanos: table.u32("nanos").unwrap_or_default().into_iter().map(|nanos| nanos as u16).collect(),
-        time_bounds: KeptBounds::default(),
+        time_bounds: Kept::default(),
+        kinds: Kept::default(),
+        distinct_stacks: Kept::default(),
         reordered: table.metadata("reordered") == "true",
     };
     let totals = Totals {

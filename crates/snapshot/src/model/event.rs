@@ -5,6 +5,7 @@
 //! is used and no metadata is set; the other columns exist only from their first unusual value on.
 
 use std::borrow::Cow;
+use std::ops::{Range, RangeInclusive};
 
 use bytemuck::{Pod, Zeroable};
 use hashbrown::HashSet;
@@ -95,6 +96,23 @@ impl Action {
     }
 }
 
+/// A set of actions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Actions(u32);
+
+impl Actions {
+    /// Those that `is_one` holds for.
+    pub fn of(is_one: impl Fn(Action) -> bool) -> Self {
+        let one = |action: &Action| is_one(*action);
+        Self(Action::ALL.into_iter().filter(one).fold(0, |bits, action| bits | (1 << action as u8)))
+    }
+
+    /// Whether an action is one of them, by its number.
+    fn has(self, number: u8) -> bool {
+        self.0 & (1 << Action::numbered(number) as u8) != 0
+    }
+}
+
 /// The strings that an event may carry beside its numbers. Most events share one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Meta {
@@ -156,11 +174,15 @@ pub struct EventTable {
     #[serde(skip)]
     pub(crate) nanos: Buffer<u16>,
     #[serde(skip)]
-    pub(crate) time_bounds: KeptBounds,
+    pub(crate) time_bounds: Kept<TimeBounds>,
+    #[serde(skip)]
+    pub(crate) kinds: Kept<Kinds>,
+    #[serde(skip)]
+    pub(crate) distinct_stacks: Kept<StackId>,
     pub(crate) reordered: bool,
 }
 
-/// The least and the greatest time of [`EventTable::TIME_STRIDE`] events.
+/// The least and the greatest time of [`EventTable::STRIDE`] events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct TimeBounds {
@@ -170,18 +192,37 @@ pub struct TimeBounds {
     pub greatest: i64,
 }
 
-/// Those of a whole trace, where they come from a file. They follow from the times: traces that are the same may differ
-/// in whether they have them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct KeptBounds(pub(crate) Buffer<TimeBounds>);
+/// What kinds of events are among [`EventTable::STRIDE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Kinds {
+    /// The smallest and the largest size.
+    least: u64,
+    most: u64,
+    /// Their actions, a bit each.
+    actions: u32,
+    /// Always 0.
+    unused: u32,
+}
 
-impl PartialEq for KeptBounds {
+/// Something about the events of a trace, where it comes from a file. It follows from the events: traces that are the
+/// same may differ in whether they have it.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept<T: Pod>(pub(crate) Buffer<T>);
+
+impl<T: Pod> Default for Kept<T> {
+    fn default() -> Self {
+        Self(Buffer::new())
+    }
+}
+
+impl<T: Pod> PartialEq for Kept<T> {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for KeptBounds {}
+impl<T: Pod> Eq for Kept<T> {}
 
 impl EventTable {
     /// A table without events.
@@ -195,12 +236,14 @@ impl EventTable {
         pool: Column::EMPTY,
         meta: Column::EMPTY,
         nanos: Buffer::new(),
-        time_bounds: KeptBounds(Buffer::new()),
+        time_bounds: Kept(Buffer::new()),
+        kinds: Kept(Buffer::new()),
+        distinct_stacks: Kept(Buffer::new()),
         reordered: false,
     };
 
-    /// Events whose times are bounded together.
-    pub const TIME_STRIDE: usize = 256;
+    /// Events of which something is kept together.
+    pub const STRIDE: usize = 256;
 
     /// The time of an event whose writer has no clock (NPU, PyTorch before 2.2).
     pub const NO_TIME: i64 = i64::MIN;
@@ -264,14 +307,30 @@ impl EventTable {
         &self.stack
     }
 
+    /// The stack of one event.
+    pub fn stack(&self, row: usize) -> Option<StackId> {
+        self.stack.get(row).copied()
+    }
+
+    /// The stacks of all events, each once, in order.
+    pub fn distinct_stacks(&self) -> Cow<'_, [StackId]> {
+        if !self.distinct_stacks.0.is_empty() {
+            return Cow::Borrowed(&self.distinct_stacks.0);
+        }
+        let mut found: Vec<StackId> =
+            self.stack.iter().copied().collect::<HashSet<_>>().into_iter().collect();
+        found.sort_unstable();
+        Cow::Owned(found)
+    }
+
     /// The time of an event, if its writer had a clock.
     pub fn time_us(&self, row: usize) -> Option<i64> {
         self.time_us.get(row).copied().filter(|&time| time != Self::NO_TIME)
     }
 
-    /// The bounds of the times of each [`EventTable::TIME_STRIDE`] events: a search by time looks at few events.
+    /// The bounds of the times of each [`EventTable::STRIDE`] events: a search by time looks at few events.
     pub fn time_bounds(&self) -> Cow<'_, [TimeBounds]> {
-        if self.time_bounds.0.len() == self.len().div_ceil(Self::TIME_STRIDE) {
+        if self.time_bounds.0.len() == self.len().div_ceil(Self::STRIDE) {
             return Cow::Borrowed(&self.time_bounds.0);
         }
         let bounds = |times: &[i64]| {
@@ -281,7 +340,49 @@ impl EventTable {
                 greatest: known.max().unwrap_or(Self::NO_TIME),
             }
         };
-        self.time_us.chunks(Self::TIME_STRIDE).map(bounds).collect()
+        self.time_us.chunks(Self::STRIDE).map(bounds).collect()
+    }
+
+    /// What kinds of events are among each [`EventTable::STRIDE`].
+    pub(crate) fn kinds(&self) -> Vec<Kinds> {
+        let stretches = self.action.chunks(Self::STRIDE).zip(self.size.chunks(Self::STRIDE));
+        let kinds = |(actions, sizes): (&[u8], &[u64])| Kinds {
+            least: sizes.iter().copied().min().unwrap_or_default(),
+            most: sizes.iter().copied().max().unwrap_or_default(),
+            actions: actions.iter().fold(0, |bits, &number| bits | (1 << Action::numbered(number) as u8)),
+            unused: 0,
+        };
+        stretches.map(kinds).collect()
+    }
+
+    /// The rows in a range of events with one of some actions and of some sizes. Of a trace in the cache, only stretches
+    /// that may have any are looked at.
+    pub fn rows_like(
+        &self,
+        rows: Range<usize>,
+        actions: Actions,
+        sizes: RangeInclusive<u64>,
+    ) -> impl Iterator<Item = usize> + '_ {
+        let end = rows.end.min(self.len());
+        let kept = &self.kinds.0;
+        let has_kinds = kept.len() == self.len().div_ceil(Self::STRIDE);
+        (rows.start / Self::STRIDE..end.div_ceil(Self::STRIDE)).flat_map(move |stretch| {
+            let may_have = |kinds: &Kinds| {
+                kinds.actions & actions.0 != 0 && kinds.least <= *sizes.end() && kinds.most >= *sizes.start()
+            };
+            let kinds = kept.get(stretch).filter(|_| has_kinds);
+            let first = (stretch * Self::STRIDE).max(rows.start);
+            let part = match kinds.is_none_or(may_have) {
+                true => first..((stretch + 1) * Self::STRIDE).min(end),
+                false => first..first,
+            };
+            let found = self.action.slice(part.clone()).unwrap_or_default().iter();
+            let found = found.zip(self.size.slice(part.clone()).unwrap_or_default()).zip(part);
+            let sizes = sizes.clone();
+            found
+                .filter(move |((action, size), _)| actions.has(**action) && sizes.contains(size))
+                .map(|(_, row)| row)
+        })
     }
 
     /// The time of an event in nanoseconds: profilers have a finer clock than snapshots.
@@ -389,7 +490,9 @@ impl EventTable {
             pool: self.pool.split_off(at),
             meta: self.meta.split_off(at),
             nanos: self.nanos.split_off(at.min(self.nanos.len())),
-            time_bounds: KeptBounds::default(),
+            time_bounds: Kept::default(),
+            kinds: Kept::default(),
+            distinct_stacks: Kept::default(),
             reordered: self.reordered,
         }
     }

@@ -18,6 +18,7 @@
 //! snapshot, come before these, and a user's [`Rules`] before everything. Every allocation is in exactly one category, so the categories add up to the
 //! counters at every moment.
 
+mod curves;
 mod layout;
 mod lives;
 mod old;
@@ -36,6 +37,7 @@ use crate::questions::pools::Pools;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::state::State;
+pub use curves::Curves;
 use lives::{Lives, gradient_sizes, untold_parameters};
 pub use rules::{Rules, RulesError};
 
@@ -108,7 +110,7 @@ impl Total {
 }
 
 /// Requested bytes by category over time: one entry per stretch of the trace, as columns.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
     /// For each stretch the first moment in it at which most is requested. The entries are those of that
     /// moment, so they add up to it and no peak is lost.
