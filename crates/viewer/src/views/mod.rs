@@ -27,6 +27,7 @@ mod ranks;
 pub(crate) mod search;
 mod segments;
 mod settings;
+mod sql;
 mod start;
 mod state;
 mod status;
@@ -75,6 +76,7 @@ pub(crate) enum Tab {
     WhatIf,
     Events,
     Breakdown,
+    Sql,
 }
 
 /// What views keep between frames.
@@ -97,6 +99,7 @@ pub(crate) struct Parts {
     pub(crate) lifetimes: lifetimes::Lifetimes,
     pub(crate) segments: segments::Segments,
     pub(crate) whatif: whatif::WhatIf,
+    pub(crate) sql: sql::Query,
     pub(crate) help: bool,
     /// The note that is being written.
     pub(crate) note: Option<String>,
