@@ -41,7 +41,7 @@ mod wire;
 pub use answers::*;
 pub use details::{Details, FrameInfo, Neighbour, Tenant};
 pub use events::EventRow;
-pub use fleet::{Figures, Fleet, FleetView, OddRank};
+pub use fleet::{Figures, Fleet, FleetView, OddRank, odd_ranks};
 pub use here::{By, Here, HereRow};
 pub use insights::{Insight, Insights, rank_insights};
 pub use news::News;

@@ -71,6 +71,8 @@ pub enum Slot {
     Insights(Source),
     /// What is compared between ranks.
     Rank(Source),
+    /// The whole run of a rank, in a few columns.
+    RankCurve(Source),
     /// Rows on their way to a file.
     Save,
     /// Whether and how the recording can be simulated under other settings.

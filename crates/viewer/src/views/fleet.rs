@@ -168,8 +168,7 @@ fn row(app: &mut App, ui: &mut Ui, odd: &OddRank) {
     let left = ui.painter_at(rect.with_max_x(off.left() - 6.0));
     let at = rect.left_center() + vec2(4.0, 0.0);
     left.text(at, Align2::LEFT_CENTER, label, theme::body(), palette.text);
-    let lines = odd.lines.iter().map(|(by, line)| format!("\n{} {line}", change(*by)));
-    let words = format!("{name}\n{}{}", odd.words, lines.collect::<String>());
+    let words = format!("{name}\n{}", odd.reason());
     if response.on_hover_text(words).clicked() {
         app.show_file(odd.file);
     }

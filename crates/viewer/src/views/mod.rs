@@ -5,6 +5,7 @@ mod annotations;
 mod axes;
 mod breakdown;
 mod compare;
+mod curves;
 pub(crate) mod detail;
 mod events;
 pub(crate) mod flags;
@@ -115,6 +116,7 @@ pub(crate) struct Parts {
     pub(crate) scroll_to_insight: bool,
     pub(crate) across: insights::AcrossRanks,
     pub(crate) fleet: fleet::Painted,
+    pub(crate) rank_curves: curves::RankCurves,
     /// Where the views are, between the panels.
     pub(crate) centre: Option<Rect>,
     /// Devices whose warning was read.
