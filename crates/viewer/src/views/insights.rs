@@ -160,6 +160,7 @@ fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
         evidence(app, ui, insight);
     });
     let response = card.response.interact(egui::Sense::click());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Article, true, &insight.title));
     if response.clicked() && insight.when.is_some() {
         app.show_insight(insight);
     }

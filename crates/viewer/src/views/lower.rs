@@ -9,7 +9,7 @@ use crate::views::{
     tree, whatif,
 };
 
-const TABS: [(Tab, &str); 13] = [
+pub(crate) const TABS: [(Tab, &str); 13] = [
     (Tab::Insights, "Insights"),
     (Tab::Segments, "Segments"),
     (Tab::State, "State"),
@@ -138,6 +138,7 @@ fn body(app: &mut App, ui: &mut Ui, body: Rect, pane: Pane) {
 fn divider(app: &mut App, ui: &Ui, rect: Rect, middle: f32) {
     let line = Rect::from_x_y_ranges(middle - 4.0..=middle + 4.0, rect.top() + 4.0..=rect.bottom());
     let response = ui.interact(line, Id::unique("divider"), Sense::drag());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Splitter, true, "Between the two views"));
     if response.hovered() || response.dragged() {
         ui.ctx().set_cursor_icon(CursorIcon::ResizeHorizontal);
     }
@@ -155,6 +156,9 @@ fn handle(app: &mut App, ui: &Ui, row: Rect, whole: Rect) {
     let palette = app.palette();
     let line = Rect::from_x_y_ranges(row.x_range(), row.top() - 4.0..=row.top() + 3.0);
     let response = ui.interact(line, Id::unique("border"), Sense::drag());
+    response.widget_info(|| {
+        egui::WidgetInfo::labeled(egui::Role::Splitter, true, "Between the chart and the views")
+    });
     if response.hovered() || response.dragged() {
         ui.ctx().set_cursor_icon(CursorIcon::ResizeVertical);
     }

@@ -325,6 +325,7 @@ fn line(
     let wide = wide.max(ui.available_width());
     let (rect, response) = ui.allocate_exact_size(vec2(wide, ROW), Sense::click());
     let Some(row) = row else { return };
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Row, true, row.join(", ")));
     if !ui.is_rect_visible(rect) {
         return;
     }
