@@ -132,8 +132,7 @@ fn graph(app: &mut App, ui: &mut Ui, area: Rect, tree: &Tree, palette: &Palette)
     response.widget_info(|| {
         let children =
             tree.nodes.get(focus as usize).map(|node| node.children.as_slice()).unwrap_or_default();
-        let words: Vec<String> =
-            children.iter().take(6).map(|&child| name_of(tree, child).to_string()).collect();
+        let words: Vec<String> = children.iter().take(6).map(|&child| name_of(tree, child).clone()).collect();
         let words = format!("Flame graph: {}", words.join(", "));
         egui::WidgetInfo::labeled(egui::Role::Image, true, words)
     });

@@ -200,9 +200,7 @@ fn head(app: &mut App, ui: &mut Ui, rect: Rect, response: &egui::Response, row: 
             opened.insert(*key);
         }
     }
-    response.widget_info(|| {
-        egui::WidgetInfo::selected(egui::Role::Button, true, *open, format!("{label}, {amounts}"))
-    });
+    response.widget_info(|| WidgetInfo::selected(Role::Button, true, *open, format!("{label}, {amounts}")));
 }
 
 /// What a group takes when, the highest of it as high as the row.
