@@ -74,6 +74,7 @@ fn open(args: &ViewArgs) -> anyhow::Result<ExitCode> {
         // A picture must not depend on what was looked at before.
         config: if args.screenshot.is_some() { None } else { vramscope_files::config_folder() },
         screenshot: args.screenshot.clone(),
+        sql: crate::sql::for_viewers(),
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -178,3 +178,45 @@ fn frames_that_are_passed_over_do_not_swallow_your_line() {
     assert!(!printed.contains("modeling_llama.py"), "{printed}");
     assert!(printed.contains("capture.py:"), "the script's own line: {printed}");
 }
+
+/// The engine behind the window's and the page's SQL: the same rows as the command, in pages, and as CSV.
+#[cfg(feature = "sql")]
+#[test]
+fn sql_of_viewers_is_that_of_the_command() {
+    use vramscope_engine::{OpenSnapshot, Sql};
+
+    let path = recording("oom.pickle.xz");
+    let opened =
+        vramscope_files::open(&vramscope_files::find(&[path.clone().into()]).0[0], None, &()).unwrap();
+    let files = || {
+        vec![OpenSnapshot {
+            name: path.clone(),
+            snapshot: opened.snapshot.clone(),
+            replays: opened.replays.clone(),
+        }]
+    };
+    let sql = vramscope_sql::OpenFiles::default();
+    assert_eq!(sql.catalog().views.len(), 16);
+    for view in sql.catalog().views {
+        let found = sql.run(files(), &view.sql, &|| true).unwrap();
+        assert_eq!((found.problem, found.files, found.is_cut), (None, 1, false), "{}", view.name);
+        let csv = sql.csv(found.result, 0, 50_000).unwrap();
+        assert_eq!(csv.total, found.total + 1, "{}", view.name);
+        let printed = text(&vramscope(&["sql", &path, &view.name, "--format", "csv"]).stdout);
+        assert_eq!(csv.rows.concat(), printed, "{}", view.name);
+        let rows = sql.rows(found.result, 1, 2).unwrap();
+        assert_eq!(rows.rows.len(), found.total.saturating_sub(1).min(2) as usize, "{}", view.name);
+        assert!(rows.rows.iter().all(|row| row.len() == found.columns.len()), "{}", view.name);
+    }
+    let ask = |query: &str| sql.run(files(), query, &|| true).unwrap();
+    assert_eq!(
+        ask("select peaks from events").problem.unwrap(),
+        "no such column: peaks, at: peaks from events"
+    );
+    assert!(ask("drop table events").problem.unwrap().contains("only queries that read"));
+    let far = ask("select a.event from events a, events b, events c limit 3");
+    assert_eq!((far.total, far.problem), (3, None));
+    let stopped = sql.run(files(), "select count(*) from events a, events b, events c", &|| false);
+    assert_eq!(stopped, None, "nobody waits for it");
+    assert_eq!(ask("select count(*) as events from events").total, 1, "the next query is not stopped");
+}

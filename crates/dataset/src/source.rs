@@ -156,6 +156,26 @@ impl Source {
         Ok((Self { files, cache, kept: Mutex::default(), problems: Mutex::default() }, errors))
     }
 
+    /// Files that are open already, none of which is read again.
+    pub fn of_open(opened: Vec<Opened>) -> Self {
+        let input = |opened: &Opened| Input::new(opened.path.clone(), opened.name.clone(), true);
+        let inputs: Vec<Input> = opened.iter().map(input).collect();
+        let keys = keys(&inputs, &HashMap::new());
+        let mut files: Vec<Found> = inputs
+            .into_iter()
+            .zip(keys)
+            .map(|(input, key)| Found {
+                path: input.path.clone(),
+                key: key.into(),
+                place: Place::Snapshot(input),
+            })
+            .collect();
+        files.sort_by(|a, b| a.key.cmp(&b.key));
+        let kept = opened.into_iter().map(|opened| (opened.path.clone(), Arc::new(opened)));
+        let kept = Kept { files: kept.collect(), bytes: KEPT_OPEN };
+        Self { files, cache: None, kept: Mutex::new(kept), problems: Mutex::default() }
+    }
+
     /// All files, by key.
     pub fn files(&self) -> &[Found] {
         &self.files

@@ -14,6 +14,7 @@ use crate::protocol::Stretch;
 use crate::range::RangeChange;
 use crate::report::Report;
 use crate::sets::{Group, SetLevels};
+use crate::sql::{SqlCatalog, SqlResult, SqlRows};
 use crate::whatif::{Simulable, Simulated, SimulatedMap};
 
 /// An answer.
@@ -71,7 +72,13 @@ pub enum Response {
     SimulatedCurve(Arc<Vec<Option<u64>>>),
     /// To [`crate::AskSimulatedMap`].
     SimulatedMap(Arc<SimulatedMap>),
-    /// There is no such file, device or allocation.
+    /// To [`crate::AskSqlCatalog`].
+    SqlCatalog(Arc<SqlCatalog>),
+    /// To [`crate::AskSql`].
+    Sql(Arc<SqlResult>),
+    /// To [`crate::AskSqlRows`].
+    SqlRows(Arc<SqlRows>),
+    /// There is no such file, device, allocation or result.
     Nothing,
 }
 
@@ -155,6 +162,8 @@ pub struct Summary {
     pub device: String,
     /// Whether questions about all devices are about this one, see [`vramscope_analysis::query::devices`].
     pub by_default: bool,
+    /// Whether SQL is built into the program that answers.
+    pub has_sql: bool,
     /// Bytes of the device, where the file tells it.
     pub capacity: Option<u64>,
     /// Bytes of the file.

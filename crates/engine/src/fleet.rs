@@ -1,5 +1,6 @@
 //! Runs of thousands of ranks: what is kept of each file, who stands out, and all of them as a heat map.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use vramscope_analysis::{
     Counter, HeatInput, HeatMap, LEAST_RANKS, LineDifference, Moment, Outlier, RankDigest, Replay, curve,
     outliers, spans,
 };
-use vramscope_format::Units;
+use vramscope_format::{Units, change};
 use vramscope_naming::Name;
 use vramscope_snapshot::{DeviceId, Snapshot};
 
@@ -104,6 +105,35 @@ pub struct OddRank {
     pub words: String,
     /// Where it differs most: the change, and the line.
     pub lines: Vec<(i64, String)>,
+}
+
+impl OddRank {
+    fn new(file: usize, rank: Option<u64>, outlier: &Outlier) -> Self {
+        let line = |line: &LineDifference| (line.bytes.saturating_sub(line.median), line.line.short());
+        Self {
+            file,
+            rank,
+            off: outlier.bytes.saturating_sub(outlier.median),
+            words: outlier.words(Units::Binary),
+            lines: outlier.lines.iter().map(line).collect(),
+        }
+    }
+
+    /// The reason in words: how far it is off, and in which lines.
+    pub fn reason(&self) -> String {
+        let lines = self.lines.iter().map(|(by, line)| format!("\n{} {line}", change(*by)));
+        format!("{}{}", self.words, lines.collect::<String>())
+    }
+}
+
+/// Ranks of one run that are unlike the others, the largest difference first; each by its place among them.
+pub fn odd_ranks<D: Borrow<RankDigest>>(ranks: &[D]) -> Vec<OddRank> {
+    let ranks: Vec<&RankDigest> = ranks.iter().map(Borrow::borrow).collect();
+    let found = outliers(&ranks);
+    let odd = |outlier: &Outlier| {
+        OddRank::new(outlier.row, ranks.get(outlier.row).and_then(|rank| rank.rank), outlier)
+    };
+    found.iter().map(odd).collect()
 }
 
 /// Files of runs, as far as their figures are known.
@@ -273,15 +303,7 @@ impl Fleet {
     /// What a viewer shows, with the map of the run that a file is in.
     pub fn view(&self, of: usize, size: (usize, usize)) -> FleetView {
         let odd = self.odd.iter().filter_map(|&file| {
-            let outlier = self.outlier(file)?;
-            let line = |line: &LineDifference| (line.bytes.saturating_sub(line.median), line.line.short());
-            Some(OddRank {
-                file,
-                rank: self.figures(file)?.digest.rank,
-                off: outlier.bytes.saturating_sub(outlier.median),
-                words: outlier.words(Units::Binary),
-                lines: outlier.lines.iter().map(line).collect(),
-            })
+            Some(OddRank::new(file, self.figures(file)?.digest.rank, self.outlier(file)?))
         });
         let mut insights = self.insights();
         insights.truncate(Self::MANY);

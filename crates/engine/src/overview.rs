@@ -36,6 +36,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
         damage,
         device: snapshot.device_name(replay.device()),
         by_default: device.by_default,
+        has_sql: false,
         capacity: Capacity::of(snapshot, replay)
             .filter(|capacity| !capacity.is_limit)
             .and_then(|capacity| u64::try_from(capacity.bytes).ok()),

@@ -18,6 +18,7 @@ use crate::insights::Insights;
 use crate::range::RangeChange;
 use crate::report::{Report, ReportOf};
 use crate::sets::{Group, SetLevels};
+use crate::sql::{SqlCatalog, SqlResult, SqlRows};
 use crate::whatif::{Simulable, Simulated, SimulatedMap};
 
 /// A device of an opened file.
@@ -115,6 +116,8 @@ pub enum CsvOf {
     Totals(Listing),
     /// Of the list of events.
     Events,
+    /// Of a result of SQL; the first row has the names of its columns.
+    Sql(u64),
 }
 
 /// What a call tree weighs.
@@ -438,6 +441,25 @@ requests! {
         /// Which moment.
         at: Moment,
     }
+    /// What SQL can be asked.
+    SqlCatalog as AskSqlCatalog -> SqlCatalog(SqlCatalog) {
+    }
+    /// A query over all files that are open.
+    Sql as AskSql -> Sql(SqlResult) {
+        /// The query.
+        query: String,
+        /// Counts up, so that the same query can be run again.
+        run: u32,
+    }
+    /// Rows of the result of a query.
+    SqlRows as AskSqlRows -> SqlRows(SqlRows) {
+        /// Which result.
+        result: u64,
+        /// First row.
+        first: u32,
+        /// Rows.
+        count: u32,
+    }
 }
 
 impl Request {
@@ -471,6 +493,7 @@ impl Request {
             | Self::SimulatedCurve(AskSimulatedCurve { of, .. })
             | Self::SimulatedMap(AskSimulatedMap { of, .. }) => vec![of],
             Self::Diff(AskDiff { before, after, .. }) => vec![&mut before.0, &mut after.0],
+            Self::SqlCatalog(_) | Self::Sql(_) | Self::SqlRows(_) => Vec::new(),
         }
     }
 }

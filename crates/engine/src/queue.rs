@@ -3,6 +3,8 @@
 //! Every request has a slot, the place on the screen that its answer goes to. A new request for a slot replaces the
 //! old one, so however fast a user moves, no more wait than there are slots.
 
+use std::ops::RangeInclusive;
+
 use crate::protocol::Request;
 
 /// A request with the slot that its answer goes to.
@@ -47,14 +49,18 @@ impl<Slot: Clone + PartialEq> Queue<Slot> {
 
     /// Takes the most urgent request, of those the newest.
     pub fn pop(&mut self, urgency: impl Fn(&Slot) -> u8) -> Option<Asked<Slot>> {
-        self.pop_urgent(urgency, 0)
+        self.pop_urgent(urgency, &(0..=u8::MAX))
     }
 
-    /// The same among those that are at least this urgent.
-    pub fn pop_urgent(&mut self, urgency: impl Fn(&Slot) -> u8, least: u8) -> Option<Asked<Slot>> {
+    /// The same among those that are this urgent.
+    pub fn pop_urgent(
+        &mut self,
+        urgency: impl Fn(&Slot) -> u8,
+        urgent: &RangeInclusive<u8>,
+    ) -> Option<Asked<Slot>> {
         let key = |at: &usize| (urgency(&self.waiting[*at].slot), self.waiting[*at].ticket);
-        let next = (0..self.waiting.len()).max_by_key(key)?;
-        (key(&next).0 >= least).then(|| self.waiting.remove(next))
+        let next = (0..self.waiting.len()).filter(|at| urgent.contains(&key(at).0)).max_by_key(key)?;
+        Some(self.waiting.remove(next))
     }
 
     /// Whether there is no later request for the same slot.

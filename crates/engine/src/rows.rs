@@ -233,6 +233,8 @@ pub(crate) fn csv(
             return Ok(Page { total, bytes, first, rows: rows.iter().map(line).collect(), problem });
         }
         CsvOf::Events => return Ok(events_csv(file, device, *first, *count)),
+        // The session answers it: it is of no device.
+        CsvOf::Sql(_) => return Ok(Page { total: 0, bytes: 0, first: 0, rows: Vec::new(), problem: None }),
         CsvOf::Allocations(list) => sorted(file, device, list, go_on)?,
         CsvOf::Lifetimes(which, group) => lifetimes::order(file, device, which, *group, go_on)?,
     };

@@ -7,9 +7,10 @@ use vramscope_analysis::Replay;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_snapshot::Snapshot;
 
-use crate::answers::Response;
+use crate::answers::{Response, Summary};
 use crate::device::{Device, File};
-use crate::protocol::{Ask, AskDiff, Request, Source};
+use crate::protocol::{Ask, AskCsv, AskDiff, CsvOf, Request, Source};
+use crate::sql::{OpenSnapshot, Sql};
 use crate::wire::{decode, encode};
 use crate::{
     details, events, here, insights, lifetimes, map, overview, range, report, rows, search, sets, tiles,
@@ -40,12 +41,13 @@ impl OpenFile {
     }
 }
 
-/// The files that a viewer has open.
-#[derive(Default)]
+/// The files that a viewer has open. A copy shares them, so that a long answer needs no lock.
+#[derive(Clone, Default)]
 pub struct Session {
     /// By number; what is closed leaves its place empty, so that the others keep theirs.
-    files: Vec<Option<File>>,
-    shapes: Option<Shapes>,
+    files: Vec<Option<Arc<File>>>,
+    shapes: Option<Arc<Shapes>>,
+    sql: Option<Arc<dyn Sql>>,
 }
 
 impl fmt::Debug for Session {
@@ -58,14 +60,19 @@ impl fmt::Debug for Session {
 impl Session {
     /// Explains sizes by the dimensions of a model from now on.
     pub fn explain(&mut self, shapes: Shapes) {
-        self.shapes = Some(shapes);
+        self.shapes = Some(Arc::new(shapes));
+    }
+
+    /// Answers SQL from now on.
+    pub fn set_sql(&mut self, sql: Option<Arc<dyn Sql>>) {
+        self.sql = sql;
     }
 
     /// Adds a file and returns its devices.
     pub fn add(&mut self, file: OpenFile) -> Vec<Source> {
         let number = self.files.len() as u32;
         let devices = file.0.devices.len() as u32;
-        self.files.push(Some(file.0));
+        self.files.push(Some(Arc::new(file.0)));
         (0..devices).map(|device| Source { file: number, device }).collect()
     }
 
@@ -96,8 +103,18 @@ impl Session {
         Some(encode(&response))
     }
 
+    /// The files that are open, as SQL reads them.
+    fn snapshots(&self) -> Vec<OpenSnapshot> {
+        let open = |file: &Arc<File>| OpenSnapshot {
+            name: file.name.clone(),
+            snapshot: Arc::clone(&file.snapshot),
+            replays: file.devices.iter().map(|device| Arc::clone(&device.replay)).collect(),
+        };
+        self.files.iter().flatten().map(open).collect()
+    }
+
     fn at(&self, of: Source) -> Option<(&File, &Device)> {
-        let file = self.files.get(of.file as usize)?.as_ref()?;
+        let file = self.files.get(of.file as usize)?.as_deref()?;
         Some((file, file.devices.get(of.device as usize)?))
     }
 
@@ -107,7 +124,8 @@ impl Session {
         Some(match request {
             Request::Summary(ask) => {
                 let (file, device) = self.at(ask.of)?;
-                Some(R::Summary(overview::summary(file, device).into()))
+                let has_sql = self.sql.is_some();
+                Some(R::Summary(Summary { has_sql, ..overview::summary(file, device) }.into()))
             }
             Request::Tile(ask) => {
                 let (file, device) = self.at(ask.of)?;
@@ -153,7 +171,7 @@ impl Session {
             Request::Details(ask) => {
                 let (file, device) = self.at(ask.of)?;
                 let index = device.index(ask.alloc)?;
-                Some(R::Details(details::details(file, device, index, ask.at, self.shapes.as_ref()).into()))
+                Some(R::Details(details::details(file, device, index, ask.at, self.shapes.as_deref()).into()))
             }
             Request::State(ask) => {
                 let (file, device) = self.at(ask.of)?;
@@ -176,6 +194,10 @@ impl Session {
             Request::Stacks(ask) => {
                 let (file, device) = self.at(ask.of)?;
                 rows::sent(rows::stacks(file, device, &ask.list, go_on)).map(|page| R::Stacks(page.into()))
+            }
+            Request::Csv(AskCsv { table: CsvOf::Sql(result), first, count, .. }) => {
+                let page = self.sql.as_ref()?.csv(*result, *first, *count)?;
+                Some(R::Csv(page.into()))
             }
             Request::Csv(ask) => {
                 let (file, device) = self.at(ask.of)?;
@@ -219,6 +241,14 @@ impl Session {
             Request::Insights(ask) => {
                 let (file, device) = self.at(ask.of)?;
                 Some(R::Insights(insights::insights(file, device).into()))
+            }
+            Request::SqlCatalog(_) => Some(R::SqlCatalog(self.sql.as_ref()?.catalog().into())),
+            Request::Sql(ask) => {
+                let answer = self.sql.as_ref()?.run(self.snapshots(), &ask.query, go_on);
+                answer.map(|result| R::Sql(result.into()))
+            }
+            Request::SqlRows(ask) => {
+                Some(R::SqlRows(self.sql.as_ref()?.rows(ask.result, ask.first, ask.count)?.into()))
             }
         })
     }

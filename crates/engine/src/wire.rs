@@ -18,6 +18,7 @@ pub const PROTOCOL: u32 = {
         include_str!("range.rs"),
         include_str!("report.rs"),
         include_str!("sets.rs"),
+        include_str!("sql.rs"),
         include_str!("whatif.rs"),
     ];
     let (mut number, mut at) = (0x811c_9dc5, 0);

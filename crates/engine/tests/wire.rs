@@ -1,10 +1,35 @@
 //! Messages as bytes.
 
+use std::sync::Arc;
+
 use vramscope_analysis::whatif::{Limit, Under};
 use vramscope_analysis::{AllocIdx, Counter, GroupBy, Moment};
 use vramscope_engine::*;
 
 use crate::common::{Recording, open};
+
+/// Answers every query with its number of files.
+struct One;
+
+impl Sql for One {
+    fn catalog(&self) -> SqlCatalog {
+        let view = SqlView { name: "one".into(), about: "One".into(), sql: "select 1".into() };
+        SqlCatalog { views: vec![view], tables: vec![("events".into(), vec!["event".into()])] }
+    }
+
+    fn run(&self, files: Vec<OpenSnapshot>, _: &str, _: &dyn Fn() -> bool) -> Option<SqlResult> {
+        let columns = vec![SqlColumn { name: "files".into(), is_text: false, width: 5 }];
+        Some(SqlResult { result: 1, columns, total: 1, files: files.len() as u32, ..SqlResult::default() })
+    }
+
+    fn rows(&self, _: u64, first: u32, _: u32) -> Option<SqlRows> {
+        Some(SqlRows { first, rows: vec![vec!["1".into()]] })
+    }
+
+    fn csv(&self, _: u64, _: u32, _: u32) -> Option<Page<String>> {
+        None
+    }
+}
 
 /// One request of each type.
 fn requests(of: Source, at: Moment) -> Vec<Request> {
@@ -60,6 +85,9 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
         AskRange { of, axis: Axis::Events, x: (10.0, 500.0) }.into(),
         AskEvents { of, first: 5, count: 9 }.into(),
         AskReport { of, what: ReportOf::Steps, at }.into(),
+        AskSqlCatalog {}.into(),
+        AskSql { query: "select 1".into(), run: 1 }.into(),
+        AskSqlRows { result: 1, first: 0, count: 9 }.into(),
     ];
     // A request that is added must be added above: the match fails to compile, and then the number is wrong.
     let number = |request: &Request| match request {
@@ -90,14 +118,18 @@ fn requests(of: Source, at: Moment) -> Vec<Request> {
         Request::Range(_) => 24,
         Request::Events(_) => 25,
         Request::Report(_) => 26,
+        Request::SqlCatalog(_) => 27,
+        Request::Sql(_) => 28,
+        Request::SqlRows(_) => 29,
     };
-    assert!(all.iter().map(number).eq(0..27));
+    assert!(all.iter().map(number).eq(0..30));
     all
 }
 
 #[test]
 fn every_request_and_every_answer_survives_the_wire() {
-    let Recording { session, of, replay, .. } = open("oom");
+    let Recording { mut session, of, replay, .. } = open("oom");
+    session.set_sql(Some(Arc::new(One)));
     for request in requests(of, replay.peak(Counter::Requested).at) {
         let sent = encode(&request);
         assert_eq!(decode::<Request>(&sent), Ok(request.clone()));

@@ -108,6 +108,12 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// What somebody else has read and replayed. `path` may stand for what is no file.
+    pub fn of(path: PathBuf, bytes: u64, snapshot: Arc<Snapshot>, replays: Vec<Arc<Replay>>) -> Self {
+        let name = vramscope_naming::name(&path.to_string_lossy().replace('\\', "/"));
+        ready(&Input::new(path, name, true), bytes, snapshot, replays)
+    }
+
     /// A second handle to the same file. Both share the snapshot and its replays.
     pub fn again(&self) -> Self {
         Self {

@@ -6,6 +6,10 @@
 //! or loaded, and memory is limited.
 
 mod database;
+mod open_files;
 mod table;
+mod words;
 
 pub use database::{Cell, Database, Error, Rows};
+pub use open_files::OpenFiles;
+pub use words::is_size;

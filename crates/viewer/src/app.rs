@@ -56,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) capacity: String,
     pub(crate) pools: bool,
     pub(crate) own_frames: bool,
+    /// The query as it is typed.
+    pub(crate) sql: String,
 }
 
 impl Default for Settings {
@@ -77,6 +79,7 @@ impl Default for Settings {
             capacity: String::new(),
             pools: true,
             own_frames: true,
+            sql: String::new(),
         }
     }
 }

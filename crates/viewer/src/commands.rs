@@ -115,6 +115,7 @@ pub(crate) const TABLE: &[Entry] = &[
     (Command::Tab(Tab::Events), "Events", Some((PLAIN, Key::E))),
     (Command::Tab(Tab::Breakdown), "Modules, phases, steps, pools, fragmentation", Some((PLAIN, Key::B))),
     (Command::Tab(Tab::WhatIf), "What if: other allocator settings, simulated", Some((PLAIN, Key::Num0))),
+    (Command::Tab(Tab::Sql), "SQL over the open files, where it is built in", Some((PLAIN, Key::Q))),
     (Command::Color(ColorBy::Stack), "Color by stack", None),
     (Command::Color(ColorBy::Size), "Color by size", None),
     (Command::Color(ColorBy::Lifetime), "Color by lifetime", None),

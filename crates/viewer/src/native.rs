@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use vramscope_analysis::shapes::Shapes;
-use vramscope_engine::{DEMO, Figures, Fleet, News, OpenFile, Request, Response, Source};
+use vramscope_engine::{DEMO, Figures, Fleet, News, OpenFile, Request, Response, Source, Sql};
 use vramscope_files::{
     Cache, Existing, Input, Links, OpenError, Progress, WriteError, find, open, open_bytes, open_each,
     read_regular, remove_unfinished_on_signals, write, write_new,
@@ -37,7 +37,7 @@ const MOST_KEPT_BYTES: u64 = 4 << 20;
 const FRAMES_AT_REST: u32 = 12;
 
 /// How to open the window.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Files and folders to open at once.
     pub paths: Vec<PathBuf>,
@@ -51,6 +51,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// Save a picture of the window here once it is drawn, and close it.
     pub screenshot: Option<PathBuf>,
+    /// What answers SQL, where it is built in.
+    pub sql: Option<Arc<dyn Sql>>,
 }
 
 /// Why there is no window.
@@ -105,6 +107,7 @@ pub fn app(ctx: &egui::Context, options: Options) -> App {
     if let Some(shapes) = options.shapes {
         host.threads.explain(shapes);
     }
+    host.threads.set_sql(options.sql);
     if !options.paths.is_empty() {
         host.open(options.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect());
     }

@@ -71,6 +71,8 @@ pub enum Slot {
     Insights(Source),
     /// What is compared between ranks.
     Rank(Source),
+    /// The whole run of a rank, in a few columns.
+    RankCurve(Source),
     /// Rows on their way to a file.
     Save,
     /// Whether and how the recording can be simulated under other settings.
@@ -83,28 +85,36 @@ pub enum Slot {
     SimulatedMap,
     /// The same stretch on the other axis.
     Convert,
+    /// What SQL can be asked.
+    SqlCatalog,
+    /// What came of a query.
+    Sql,
+    /// Rows of that.
+    SqlRows,
 }
 
 impl Slot {
     /// What is looked at comes first: a coarse picture, then the sharp one, then what stands beside it.
     pub fn urgency(&self) -> u8 {
         match self {
-            Self::Summary(_) | Self::Convert => 6,
-            Self::Coarse => 5,
-            Self::Timeline | Self::Details => 4,
+            Self::Summary(_) | Self::Convert => 7,
+            Self::Coarse => 6,
+            Self::Timeline | Self::Details => 5,
             Self::Curve
             | Self::Levels
             | Self::Minimap
             | Self::Base
             | Self::Selected
             | Self::Hover
-            | Self::Cursor => 3,
+            | Self::Cursor => 4,
             // A simulation takes longer than a picture may wait.
-            Self::SimulatedCurve | Self::SimulatedMap => 1,
+            Self::SimulatedCurve | Self::SimulatedMap => 2,
             // What needs conclusions, which take a while the first time.
-            Self::Categorized(_) | Self::Legend | Self::HereCategories | Self::Report => 1,
-            Self::Insights(_) | Self::Rank(_) | Self::Save | Self::Simulable | Self::Simulated => 0,
-            _ => 2,
+            Self::Categorized(_) | Self::Legend | Self::HereCategories | Self::Report => 2,
+            Self::Insights(_) | Self::Rank(_) | Self::Save | Self::Simulable | Self::Simulated => 1,
+            // A query takes as long as it likes.
+            Self::Sql => 0,
+            _ => 3,
         }
     }
 }

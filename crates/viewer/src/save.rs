@@ -104,8 +104,11 @@ impl Saving {
             CsvOf::Allocations(_) | CsvOf::Lifetimes(..) => &ALLOCATIONS,
             CsvOf::Totals(_) => &TOTALS,
             CsvOf::Events => &EVENTS,
+            // Its columns come with its rows.
+            CsvOf::Sql(_) => &[],
         };
-        Self { of, table, text: csv_heading(columns), rows: 0 }
+        let text = if columns.is_empty() { String::new() } else { csv_heading(columns) };
+        Self { of, table, text, rows: 0 }
     }
 
     fn name(&self) -> &'static str {
@@ -114,6 +117,7 @@ impl Saving {
             CsvOf::Lifetimes(..) => "lifetimes.csv",
             CsvOf::Totals(_) => "totals.csv",
             CsvOf::Events => "events.csv",
+            CsvOf::Sql(_) => "query.csv",
         }
     }
 }
@@ -140,6 +144,7 @@ impl App {
                 let of = self.device().map(|(of, _)| of);
                 return self.save_table(of.map(|of| Saving::new(of, CsvOf::Events)));
             }
+            Tab::Sql => return self.save_query(),
             Tab::Breakdown => ("breakdown.csv", report(self)),
             Tab::Flame => ("flame.csv", tree(self, Slot::Flame)),
             Tab::Tree => ("tree.csv", tree(self, Slot::Tree)),
@@ -154,6 +159,12 @@ impl App {
             Some(text) => self.save(name, text.as_bytes()),
             None => self.say(NOTHING.into()),
         }
+    }
+
+    /// Saves the rows of a query.
+    pub(crate) fn save_result(&mut self, result: Option<u64>) {
+        let of = self.device().map(|(of, _)| of);
+        self.save_table(of.zip(result).map(|(of, result)| Saving::new(of, CsvOf::Sql(result))));
     }
 
     fn save_table(&mut self, saving: Option<Saving>) {
@@ -177,6 +188,8 @@ impl App {
             }
             self.say(format!("Saving {name}: {} of {} rows", count(saving.rows), count(page.total)));
             ctx.request_repaint();
+        } else if self.requests.is_fresh(Slot::Save) {
+            return self.say(format!("Could not save {name}: its rows are not kept any more"));
         }
         self.saves.table = Some(saving);
     }

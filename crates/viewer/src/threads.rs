@@ -1,17 +1,18 @@
 //! The engine on threads of this process.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
 use vramscope_analysis::shapes::Shapes;
-use vramscope_engine::{OpenFile, Queue, Request, Response, Session, Source};
+use vramscope_engine::{OpenFile, Queue, Request, Response, Session, Source, Sql};
 use vramscope_files::Opened;
 
 use crate::requests::Slot;
 
-/// A long answer must not keep a picture waiting: each worker takes what is at least this urgent.
-const WORKERS: [u8; 2] = [0, 2];
+/// A long answer must not keep a picture waiting, nor a query anything else: each worker takes what is this urgent.
+const WORKERS: [RangeInclusive<u8>; 3] = [1..=u8::MAX, 3..=u8::MAX, 0..=0];
 
 /// What the window and the workers share.
 #[derive(Default)]
@@ -44,9 +45,9 @@ impl Threads {
     /// Starts the workers. `notify` is called whenever an answer has come.
     pub fn new(notify: impl Fn() + Clone + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
-        for least in WORKERS {
+        for urgent in WORKERS {
             let (shared, notify) = (Arc::clone(&shared), notify.clone());
-            thread::spawn(move || work(&shared, least, &notify));
+            thread::spawn(move || work(&shared, &urgent, &notify));
         }
         Self { shared }
     }
@@ -54,6 +55,11 @@ impl Threads {
     /// Explains sizes by the dimensions of a model from now on.
     pub fn explain(&self, shapes: Shapes) {
         self.shared.session.write().unwrap_or_else(PoisonError::into_inner).explain(shapes);
+    }
+
+    /// Answers SQL from now on.
+    pub fn set_sql(&self, sql: Option<Arc<dyn Sql>>) {
+        self.shared.session.write().unwrap_or_else(PoisonError::into_inner).set_sql(sql);
     }
 
     /// Sends a request.
@@ -90,7 +96,7 @@ impl Drop for Threads {
     }
 }
 
-fn work(shared: &Shared, least: u8, notify: &dyn Fn()) {
+fn work(shared: &Shared, urgent: &RangeInclusive<u8>, notify: &dyn Fn()) {
     loop {
         let ask = {
             let mut queue = locked(&shared.queue);
@@ -98,17 +104,17 @@ fn work(shared: &Shared, least: u8, notify: &dyn Fn()) {
                 if shared.over.load(Ordering::Relaxed) {
                     return;
                 }
-                match queue.pop_urgent(Slot::urgency, least) {
+                match queue.pop_urgent(Slot::urgency, urgent) {
                     Some(ask) => break ask,
                     None => queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
                 }
             }
         };
         let is_current = || locked(&shared.queue).is_current(&ask.slot, ask.ticket);
-        let answer = {
-            let session = shared.session.read().unwrap_or_else(PoisonError::into_inner);
-            session.answer(&ask.request, &is_current)
-        };
+        // A copy: a file that is opened meanwhile must not wait for a long answer, nor others for the file.
+        let session = shared.session.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let answer = session.answer(&ask.request, &is_current);
+        drop(session);
         if let Some(response) = answer
             && is_current()
         {

@@ -11,6 +11,13 @@ use crate::requests::Slot;
 const MOST: usize = 8;
 
 impl App {
+    /// What the timeline shows: of which device, which part, the moment at the cursor, and what is alone.
+    pub(crate) fn words_of_timeline(&self) -> String {
+        let words = self.words();
+        let facts: Vec<&str> = words.lines().take_while(|line| !line.starts_with("Live by")).collect();
+        format!("Memory timeline. {}", facts.join(". "))
+    }
+
     /// The recording, the moment at the cursor with what is live then, the findings, and the selection; a line each.
     pub fn words(&self) -> String {
         let Some((of, summary)) = self.device() else {

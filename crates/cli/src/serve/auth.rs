@@ -96,7 +96,8 @@ impl Auth {
         if question.is_empty() {
             return Reply::no(400, "no request");
         }
-        let session = self.shared.session.read().unwrap_or_else(PoisonError::into_inner);
+        // A copy: a file that comes while a long answer is made must not wait for it, nor others for the file.
+        let session = self.shared.session.read().unwrap_or_else(PoisonError::into_inner).clone();
         // A page of another version sees from the answer that it must be reloaded.
         let answer = session.answer_encoded(question, is_open).unwrap_or_default();
         Reply::ok("application/octet-stream", answer)

@@ -151,6 +151,7 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
     let site = Site::find()?;
     let (inputs, errors) = find(&args.paths);
     let shared = Arc::new(Shared::default());
+    shared.session.write().unwrap_or_else(PoisonError::into_inner).set_sql(crate::sql::for_viewers());
     for error in errors {
         shared.fail("", error.to_string());
     }

@@ -113,7 +113,7 @@ impl Session {
         match format {
             SqlFormat::Csv => self.stream(query, limit, out, &mut |names, row, out| {
                 let Some(row) = row else { return Ok(writeln!(out, "{}", comma_separated(names))?) };
-                let cells: Vec<String> = row.iter().map(plain).collect();
+                let cells: Vec<String> = row.iter().map(Cell::plain).collect();
                 Ok(writeln!(out, "{}", comma_separated(&cells))?)
             }),
             SqlFormat::Json => {
@@ -243,16 +243,6 @@ fn comma_separated(cells: &[String]) -> String {
     cells.iter().map(|cell| csv(cell, Formulas::Keep)).collect::<Vec<_>>().join(",")
 }
 
-/// A value without units.
-pub(super) fn plain(cell: &Cell) -> String {
-    match cell {
-        Cell::Null => String::new(),
-        Cell::Integer(number) => number.to_string(),
-        Cell::Real(number) => number.to_string(),
-        Cell::Text(text) => text.clone(),
-    }
-}
-
 fn json(cell: &Cell) -> Json {
     match cell {
         Cell::Null => Json::Null,
@@ -287,7 +277,7 @@ fn batch(found: &Answer) -> anyhow::Result<RecordBatch> {
                     .collect::<Float64Array>(),
             )
         } else {
-            Arc::new(cells().map(|cell| (*cell != Cell::Null).then(|| plain(cell))).collect::<StringArray>())
+            Arc::new(cells().map(|cell| (*cell != Cell::Null).then(|| cell.plain())).collect::<StringArray>())
         };
         let kind = match (is_whole, is_number) {
             (true, _) => DataType::Int64,

@@ -2,12 +2,10 @@
 
 use std::io::{self, Write};
 
-use vramscope_analysis::tables::Whole;
 use vramscope_format::{elide_place, width};
-use vramscope_sql::Cell;
+use vramscope_sql::{Cell, is_size};
 
-use super::answer::plain;
-use crate::style::{self, Role};
+use crate::style::{self, Role, units};
 use crate::text;
 
 /// Columns that text gets at least.
@@ -17,7 +15,7 @@ pub(super) fn print(names: &[String], rows: &[Vec<Cell>], out: &mut dyn Write) -
     let is_size: Vec<bool> = names.iter().map(|name| is_size(name)).collect();
     let cells: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| row.iter().zip(&is_size).map(|(cell, is_size)| shown(cell, *is_size)).collect())
+        .map(|row| row.iter().zip(&is_size).map(|(cell, is_size)| cell.words(*is_size, units())).collect())
         .collect();
     let is_text: Vec<bool> = (0..names.len())
         .map(|at| rows.iter().any(|row| matches!(row.get(at), Some(Cell::Text(_)))))
@@ -53,22 +51,5 @@ fn shrink(widths: &mut [usize], is_text: &[bool], columns: usize) {
             return;
         }
         *widest = widest.saturating_sub(over.min(*widest - LEAST).clamp(1, 8));
-    }
-}
-
-/// Whether a column holds bytes, by the definitions of the tables or by its name.
-fn is_size(name: &str) -> bool {
-    let mut columns = Whole::ALL.iter().flat_map(|table| table.columns());
-    name.ends_with("bytes")
-        || name.ends_with("_peak")
-        || columns.any(|column| column.name == name && column.unit == "bytes")
-}
-
-fn shown(cell: &Cell, is_size: bool) -> String {
-    match cell {
-        Cell::Integer(number) if is_size => text::bytes(*number),
-        Cell::Null => "–".to_owned(),
-        Cell::Real(number) => format!("{number:.2}"),
-        cell => text::printable(&plain(cell)),
     }
 }

@@ -13,14 +13,24 @@ pub(crate) use args::SqlArgs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use serde_json::json;
 use vramscope_analysis::tables::Whole;
 use vramscope_dataset::{KEYS, Source, VIEWS, columns, view};
+use vramscope_engine::Sql;
 use vramscope_format::table::{Column, Kind};
 
 use crate::text;
+
+/// What answers SQL in the window and in the page that is served; none where it is not built in.
+pub(crate) fn for_viewers() -> Option<Arc<dyn Sql>> {
+    #[cfg(feature = "sql")]
+    return Some(Arc::new(vramscope_sql::OpenFiles::default()));
+    #[cfg(not(feature = "sql"))]
+    None
+}
 
 pub(crate) fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     if args.list {

@@ -148,6 +148,16 @@ fn ranks_and_the_start_screen_look_as_they_did() {
 }
 
 #[test]
+fn queries_look_as_they_did() {
+    let mut harness = sized(super::sql::window().0, SIZE);
+    let mut differ = both(&mut harness, "sql-views");
+    super::sql::run(&mut harness, "select event, requested, pool, line\nfrom events\norder by event");
+    harness.remove_cursor();
+    differ.extend(both(&mut harness, "sql"));
+    assert!(differ.is_empty(), "these views look different: {}", differ.join(", "));
+}
+
+#[test]
 fn small_windows_look_as_they_did() {
     let mut differ = Vec::new();
     for (name, size, scale) in [("800x600", (800.0, 600.0), 1.0), ("scale2", (800.0, 500.0), 2.0)] {

@@ -6,6 +6,8 @@ mod kept;
 mod pictures;
 mod profiles;
 mod screenshots;
+mod spoken;
+mod sql;
 mod stories;
 mod texts;
 mod views;

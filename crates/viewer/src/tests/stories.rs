@@ -4,6 +4,7 @@ use egui::Key;
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
 use vramscope_engine::{AskHere, AskState, Group};
+use vramscope_format::{bytes, change};
 
 use super::views::replay;
 use super::{drawn, key, open, settle, window};
@@ -110,6 +111,32 @@ fn which_rank_takes_no_click_to_see_and_one_to_open() {
     assert!(drawn(&hands.harness, "▲ 3.99 GiB"), "the rank that stands out is marked");
     hands.press(Key::OpenBracket);
     assert_eq!(hands.harness.state().files.current, 3);
+    assert_eq!(hands.actions, 1);
+}
+
+#[test]
+fn how_a_rank_differs_is_seen_and_one_click_compares_it() {
+    let ranks =
+        [("expandable", "rank 0"), ("expandable", "rank 1"), ("expandable", "rank 2"), ("oom", "rank 3")];
+    let mut hands = Hands::on(window(&ranks));
+    let app = hands.harness.state();
+    let (sources, curves) = (app.files.devices.iter().map(|device| device.source), &app.parts.rank_curves);
+    let off: Vec<bool> = sources.map(|of| curves.of(of).unwrap() != curves.median()).collect();
+    assert_eq!(off, [false, false, false, true], "three of four are the median");
+    let most = curves.of(app.files.devices[3].source).unwrap().iter().max().copied();
+    assert_eq!(most, Some(replay("oom").peak(vramscope_analysis::Counter::Requested).bytes));
+    // Why it stands out is said where it is marked.
+    let mark = hands.harness.get_by_label("rank 3, peak 3.99 GiB").rect().left_top() + egui::vec2(20.0, 8.0);
+    hands.harness.hover_at(mark);
+    hands.harness.run_steps(60);
+    let end = |name: &str| replay(name).counters(replay(name).end()).requested;
+    let (own, others) = (end("oom"), end("expandable"));
+    let words = format!("{} against the median of {}", change(own - others), bytes(others));
+    assert!(drawn(&hands.harness, &words), "how far it is off");
+    assert!(drawn(&hands.harness, "modeling_llama.py"), "and in which lines");
+    hands.click("Compare rank 0 with rank 3");
+    assert_eq!(hands.harness.state().settings.tab, Tab::Compare);
+    assert_eq!(hands.harness.state().parts.compare.other, Some(3));
     assert_eq!(hands.actions, 1);
 }
 

@@ -8,7 +8,7 @@ use super::{click, open, point, settle, window};
 use crate::App;
 use crate::views::Tab;
 
-const TABS: [Tab; 12] = [
+const TABS: [Tab; 13] = [
     Tab::Insights,
     Tab::Segments,
     Tab::State,
@@ -21,6 +21,7 @@ const TABS: [Tab; 12] = [
     Tab::Compare,
     Tab::Settings,
     Tab::WhatIf,
+    Tab::Sql,
 ];
 
 /// A text as it can be seen: what of it lies inside its clip.

@@ -66,6 +66,12 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     let painter = ui.painter_at(strip);
     let (view, axis) = (app.camera.view, app.camera.view.axis);
     let response = ui.interact(strip, Id::unique("annotations"), Sense::click());
+    response.widget_info(|| {
+        let names: std::collections::BTreeSet<&str> =
+            summary.spans.iter().map(|span| span.name.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().take(12).collect();
+        egui::WidgetInfo::labeled(egui::Role::Image, true, format!("Phases: {}", names.join(", ")))
+    });
     let pointer = response.hover_pos();
     let mut under = None;
     let mut thin = egui::Mesh::default();

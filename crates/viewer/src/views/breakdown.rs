@@ -92,6 +92,8 @@ fn table(app: &mut App, ui: &mut Ui, report: &Report) {
         let cell = Rect::from_x_y_ranges(right - width..=right, head.y_range());
         let response = ui.interact(cell, ui.scope_id().with(("column", n)), Sense::click());
         let on = app.parts.breakdown.sort == Some(n);
+        let name = &report.columns[n];
+        response.widget_info(|| egui::WidgetInfo::selected(egui::Role::ColumnHeader, true, on, name));
         let color = if on || response.hovered() { palette.text } else { palette.dim };
         let text = format!("{}{}", report.columns[n], if on { " ▾" } else { "" });
         painter.text(cell.right_center(), Align2::RIGHT_CENTER, text, theme::small(), color);
@@ -122,6 +124,11 @@ fn line(app: &mut App, ui: &mut Ui, row: &ReportRow, widths: &[f32]) {
     let palette = app.palette();
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
     let painter = ui.painter_at(rect);
+    let words = || {
+        let cells: Vec<&str> = row.cells.iter().map(|(_, words)| words.as_str()).collect();
+        format!("{}, {}", row.name, cells.join(", "))
+    };
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Row, true, words()));
     let alone = row.group.as_ref().is_some_and(|group| app.is_isolated(group));
     if alone || response.hovered() {
         painter.rect_filled(rect, 2.0, palette.raised);

@@ -117,6 +117,8 @@ fn line(app: &App, ui: &mut Ui, tree: &DiffTree, at: u32, depth: usize, is_open:
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
     let Some(node) = tree.nodes.get(at as usize) else { return false };
     let Some(label) = tree.labels.get(node.label as usize) else { return false };
+    let words = || format!("{}, {}", label.at.short(), vramscope_format::change(change(node)));
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TreeItem, true, words()));
     let painter = ui.painter_at(rect);
     if response.hovered() {
         painter.rect_filled(rect, 2.0, palette.raised);

@@ -193,6 +193,9 @@ fn tenants(app: &mut App, ui: &mut Ui, details: &Details) {
             let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 24.0), Sense::click());
             let painter = ui.painter_at(rect);
             let own = owner.alloc == details.owner.alloc;
+            let words = || format!("{}, {}", size(owner.requested), owner.life());
+            response
+                .widget_info(|| egui::WidgetInfo::selected(egui::Role::ListBoxOption, true, own, words()));
             if own || response.hovered() {
                 painter.rect_filled(rect, 3.0, palette.raised);
             }

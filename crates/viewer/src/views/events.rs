@@ -61,6 +61,9 @@ fn line(app: &mut App, ui: &mut Ui, row: Option<&EventRow>) {
     let palette = app.palette();
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
     let Some(row) = row else { return };
+    let about =
+        || format!("event {}, {} {}, {}", count(row.event), words(&row.action), size(row.size), row.place);
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Row, true, about()));
     let painter = ui.painter_at(rect);
     let here = app.selection.cursor.event().is_some_and(|event| event.0 == row.event);
     let selected = row.alloc.is_some() && row.alloc == app.selection.alloc;

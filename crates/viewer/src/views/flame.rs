@@ -129,6 +129,13 @@ fn graph(app: &mut App, ui: &mut Ui, area: Rect, tree: &Tree, palette: &Palette)
         }
     }
     let response = ui.interact(area, egui::Id::unique("flame"), Sense::click());
+    response.widget_info(|| {
+        let children =
+            tree.nodes.get(focus as usize).map(|node| node.children.as_slice()).unwrap_or_default();
+        let words: Vec<String> = children.iter().take(6).map(|&child| name_of(tree, child).clone()).collect();
+        let words = format!("Flame graph: {}", words.join(", "));
+        egui::WidgetInfo::labeled(egui::Role::Image, true, words)
+    });
     let depth = deepest(tree, focus) as f32 * ROW;
     if response.contains_pointer() {
         let turned = ui.input(|input| input.smooth_scroll_delta().y);

@@ -83,6 +83,7 @@ fn heat(app: &mut App, ui: &mut Ui, map: &HeatMap, view: &FleetView, version: u6
     ui.add(title.wrap().selectable(false));
     let high = (ui.ctx().content_rect().height() * 0.24).clamp(80.0, 256.0);
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), high), Sense::click());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, &map.title));
     let picture = rect.with_max_x(rect.right() - MARKS);
     let painter = ui.painter_at(rect);
     painter.rect_filled(picture, 2.0, palette.line);
@@ -168,8 +169,7 @@ fn row(app: &mut App, ui: &mut Ui, odd: &OddRank) {
     let left = ui.painter_at(rect.with_max_x(off.left() - 6.0));
     let at = rect.left_center() + vec2(4.0, 0.0);
     left.text(at, Align2::LEFT_CENTER, label, theme::body(), palette.text);
-    let lines = odd.lines.iter().map(|(by, line)| format!("\n{} {line}", change(*by)));
-    let words = format!("{name}\n{}{}", odd.words, lines.collect::<String>());
+    let words = format!("{name}\n{}", odd.reason());
     if response.on_hover_text(words).clicked() {
         app.show_file(odd.file);
     }

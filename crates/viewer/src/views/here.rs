@@ -177,6 +177,8 @@ fn grown(app: &App, ui: &mut Ui, place: &str, net: i64, most: u64) -> bool {
     let palette = app.palette();
     let size = egui::vec2(ui.available_width(), 24.0);
     let (rect, response) = ui.allocate_exact_size(size, egui::Sense::click());
+    let words = || format!("{place}, {}", change(net));
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, words()));
     let painter = ui.painter_at(rect);
     if response.hovered() {
         painter.rect_filled(rect, 3.0, palette.raised);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::{RichText, ScrollArea, Ui};
 use vramscope_analysis::LEAST_RANKS;
-use vramscope_engine::{AskInsights, AskRank, Insight, Insights};
+use vramscope_engine::{AskInsights, AskRank, Insight, Insights, OddRank, Source};
 use vramscope_format::size;
 
 use crate::app::App;
@@ -17,8 +17,17 @@ use crate::views::flags;
 pub(crate) struct AcrossRanks {
     compared: usize,
     found: Vec<Insight>,
+    /// Ranks that are unlike the others, the largest difference first.
+    odd: Vec<(Source, OddRank)>,
     /// All findings, with what they were put together from: the answer, and how many ranks.
     all: ((u64, usize), Arc<Vec<Insight>>),
+}
+
+impl AcrossRanks {
+    /// Why a rank stands out, if it does.
+    pub(crate) fn reason(&self, of: Source) -> Option<String> {
+        self.odd.iter().find(|(known, _)| *known == of).map(|(_, odd)| odd.reason())
+    }
 }
 
 /// How many there are.
@@ -67,6 +76,10 @@ fn across(app: &mut App) {
         app.parts.across = AcrossRanks {
             compared: ranks.len(),
             found: vramscope_engine::rank_insights(&digests),
+            odd: vramscope_engine::odd_ranks(&digests)
+                .into_iter()
+                .filter_map(|odd| Some((*ranks.get(odd.file)?, odd)))
+                .collect(),
             ..AcrossRanks::default()
         };
     }
@@ -147,6 +160,7 @@ fn one(app: &mut App, ui: &mut Ui, insight: &Insight) {
         evidence(app, ui, insight);
     });
     let response = card.response.interact(egui::Sense::click());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Article, true, &insight.title));
     if response.clicked() && insight.when.is_some() {
         app.show_insight(insight);
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
+use egui::{Align2, Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo, pos2, vec2};
 use vramscope_analysis::pictures::Axis;
 use vramscope_analysis::query::FILTER_GRAMMAR;
 use vramscope_analysis::{GroupBy, Moment};
@@ -133,10 +133,14 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
                     LifetimeRow::Strip { levels, most, group } => {
                         let strip = Strip { levels, most: *most, group: group.as_ref(), stretch: answered };
                         strip.show(app, ui, (rect, plot));
+                        let words = || format!("at most {}", size(*most));
+                        response.widget_info(|| WidgetInfo::labeled(Role::Image, true, words()));
                     }
                     LifetimeRow::Bar { owner, released, time, place } => {
                         let bar = Bar { owner, released: *released, time: *time, place };
                         bar.show(app, ui, (rect, plot), &response, &summary);
+                        let words = || format!("{}, {place}", size(owner.requested));
+                        response.widget_info(|| WidgetInfo::labeled(Role::Row, true, words()));
                     }
                 }
             }
@@ -196,9 +200,7 @@ fn head(app: &mut App, ui: &mut Ui, rect: Rect, response: &egui::Response, row: 
             opened.insert(*key);
         }
     }
-    response.widget_info(|| {
-        egui::WidgetInfo::selected(egui::Role::Button, true, *open, format!("{label}, {amounts}"))
-    });
+    response.widget_info(|| WidgetInfo::selected(Role::Button, true, *open, format!("{label}, {amounts}")));
 }
 
 /// What a group takes when, the highest of it as high as the row.

@@ -5,11 +5,11 @@ use egui::{Align2, CursorIcon, Id, Rect, Sense, Ui, UiBuilder, pos2, vec2};
 use crate::app::App;
 use crate::theme;
 use crate::views::{
-    Tab, breakdown, compare, events, flame, insights, lifetimes, segments, settings, state, tables, tree,
-    whatif,
+    Tab, breakdown, compare, events, flame, insights, lifetimes, segments, settings, sql, state, tables,
+    tree, whatif,
 };
 
-const TABS: [(Tab, &str); 12] = [
+pub(crate) const TABS: [(Tab, &str); 13] = [
     (Tab::Insights, "Insights"),
     (Tab::Segments, "Segments"),
     (Tab::State, "State"),
@@ -22,6 +22,7 @@ const TABS: [(Tab, &str); 12] = [
     (Tab::Compare, "Compare"),
     (Tab::Settings, "Settings"),
     (Tab::WhatIf, "What if"),
+    (Tab::Sql, "SQL"),
 ];
 
 /// Height of the row of tabs.
@@ -70,13 +71,20 @@ impl Pane {
     }
 }
 
+/// Whether there is somebody to ask SQL of.
+fn has_sql(app: &App) -> bool {
+    app.device().is_some_and(|(_, summary)| summary.has_sql)
+}
+
 /// Opens a second pane with the next view in the row, or closes it.
 pub(crate) fn toggle_side(app: &mut App) {
     app.settings.side = match app.settings.side {
         Some(_) => None,
         None => {
             let at = TABS.iter().position(|(tab, _)| *tab == app.settings.tab).unwrap_or_default();
-            TABS.iter().cycle().nth(at + 1).map(|(tab, _)| *tab)
+            let has_sql = has_sql(app);
+            let mut next = TABS.iter().cycle().skip(at + 1).filter(|(tab, _)| has_sql || *tab != Tab::Sql);
+            next.next().map(|(tab, _)| *tab)
         }
     };
     app.settings.lower_open = true;
@@ -122,6 +130,7 @@ fn body(app: &mut App, ui: &mut Ui, body: Rect, pane: Pane) {
         Tab::Settings => settings::show(app, &mut ui),
         Tab::Events => events::show(app, &mut ui),
         Tab::Breakdown => breakdown::show(app, &mut ui),
+        Tab::Sql => sql::show(app, &mut ui, body),
     }
 }
 
@@ -129,6 +138,7 @@ fn body(app: &mut App, ui: &mut Ui, body: Rect, pane: Pane) {
 fn divider(app: &mut App, ui: &Ui, rect: Rect, middle: f32) {
     let line = Rect::from_x_y_ranges(middle - 4.0..=middle + 4.0, rect.top() + 4.0..=rect.bottom());
     let response = ui.interact(line, Id::unique("divider"), Sense::drag());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Splitter, true, "Between the two views"));
     if response.hovered() || response.dragged() {
         ui.ctx().set_cursor_icon(CursorIcon::ResizeHorizontal);
     }
@@ -146,6 +156,9 @@ fn handle(app: &mut App, ui: &Ui, row: Rect, whole: Rect) {
     let palette = app.palette();
     let line = Rect::from_x_y_ranges(row.x_range(), row.top() - 4.0..=row.top() + 3.0);
     let response = ui.interact(line, Id::unique("border"), Sense::drag());
+    response.widget_info(|| {
+        egui::WidgetInfo::labeled(egui::Role::Splitter, true, "Between the chart and the views")
+    });
     if response.hovered() || response.dragged() {
         ui.ctx().set_cursor_icon(CursorIcon::ResizeVertical);
     }
@@ -159,7 +172,9 @@ fn handle(app: &mut App, ui: &Ui, row: Rect, whole: Rect) {
 fn tabs(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane) {
     let palette = app.palette();
     let insights = insights::count(app);
-    let names = TABS.map(|(tab, name)| match tab {
+    let has_sql = has_sql(app);
+    let tabs = TABS.into_iter().filter(|(tab, _)| has_sql || *tab != Tab::Sql);
+    let names = tabs.map(|(tab, name)| match tab {
         Tab::Insights if insights > 0 => (tab, format!("{name} {insights}")),
         _ => (tab, name.to_owned()),
     });
@@ -167,7 +182,7 @@ fn tabs(app: &mut App, ui: &mut Ui, row: Rect, pane: Pane) {
     let width = |name: &str| {
         ui.painter().layout_no_wrap(name.to_owned(), theme::strong(), palette.text).size().x + 17.0
     };
-    let (names, hidden) = that_fit(names.to_vec(), pane.tab(app), row.width() - BUTTONS, width);
+    let (names, hidden) = that_fit(names.collect(), pane.tab(app), row.width() - BUTTONS, width);
     let mut left = row.left();
     for (tab, name) in names {
         let on = pane.tab(app) == tab && app.settings.lower_open;

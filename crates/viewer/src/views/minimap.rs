@@ -80,6 +80,10 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
 
 fn drag(app: &mut App, ui: &mut Ui, strip: Rect, brush: Rect, whole: &View) {
     let response = ui.interact(strip, Id::unique("minimap"), Sense::click_and_drag());
+    let share = |x: f64| vramscope_format::percent((x / whole.x.1.max(1.0)).clamp(0.0, 1.0));
+    let x = app.camera.view.x;
+    let words = || format!("The whole run; shown is {} to {} of it", share(x.0), share(x.1));
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, words()));
     let Some(at) = response.interact_pointer_pos().or(response.hover_pos()) else { return };
     let near = |x: f32| (at.x - x).abs() < GRIP;
     let under = match at.x {

@@ -5,6 +5,7 @@ mod annotations;
 mod axes;
 mod breakdown;
 mod compare;
+mod curves;
 pub(crate) mod detail;
 mod events;
 pub(crate) mod flags;
@@ -27,6 +28,7 @@ mod ranks;
 pub(crate) mod search;
 mod segments;
 mod settings;
+mod sql;
 mod start;
 mod state;
 mod status;
@@ -75,6 +77,7 @@ pub(crate) enum Tab {
     WhatIf,
     Events,
     Breakdown,
+    Sql,
 }
 
 /// What views keep between frames.
@@ -97,6 +100,7 @@ pub(crate) struct Parts {
     pub(crate) lifetimes: lifetimes::Lifetimes,
     pub(crate) segments: segments::Segments,
     pub(crate) whatif: whatif::WhatIf,
+    pub(crate) sql: sql::Query,
     pub(crate) help: bool,
     /// The note that is being written.
     pub(crate) note: Option<String>,
@@ -112,6 +116,7 @@ pub(crate) struct Parts {
     pub(crate) scroll_to_insight: bool,
     pub(crate) across: insights::AcrossRanks,
     pub(crate) fleet: fleet::Painted,
+    pub(crate) rank_curves: curves::RankCurves,
     /// Where the views are, between the panels.
     pub(crate) centre: Option<Rect>,
     /// Devices whose warning was read.

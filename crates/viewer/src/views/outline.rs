@@ -28,11 +28,22 @@ pub(crate) fn hovered(
         let owners: Vec<bool> = std::iter::repeat_n(false, Tile::FIRST_OWNER as usize)
             .chain(tile.owners.iter().map(|owner| owner.alloc == alloc))
             .collect();
+        let life = tile.owners.iter().find(|owner| owner.alloc == alloc);
         let mut edges = Vec::new();
         for (x, column) in tile.cells.chunks(tile.height.max(1) as usize).enumerate() {
+            // Columns that it does not live in need not be searched.
+            let at = tile.shown.get(x).copied().flatten();
+            if at
+                .zip(life)
+                .is_some_and(|(at, life)| at < life.opened || life.closed.is_some_and(|closed| at >= closed))
+            {
+                continue;
+            }
             let is_own = |cell: &u32| owners.get(*cell as usize).copied().unwrap_or_default();
             if let Some(first) = column.iter().position(is_own) {
-                let last = column.iter().rposition(is_own).unwrap_or(first);
+                // It is one band of the pile.
+                let more = column.iter().skip(first + 1).take_while(|cell| is_own(cell)).count();
+                let last = first + more;
                 edges.push([pos2(x as f32, first as f32), pos2(x as f32 + 1.0, last as f32 + 1.0)]);
             }
         }

@@ -123,6 +123,7 @@ fn palette(app: &mut App, ui: &Ui) {
                 for (at, (command, name, key)) in found.into_iter().enumerate() {
                     let (rect, response) =
                         ui.allocate_exact_size(vec2(ui.available_width(), 22.0), egui::Sense::click());
+                    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::MenuItem, true, name));
                     if response.hovered() || at == 0 {
                         ui.painter().rect_filled(rect, 3.0, colors.raised);
                     }

@@ -2,12 +2,17 @@
 
 use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
 use vramscope_analysis::{Counter, LEAST_RANKS, median, stands_out};
-use vramscope_format::{bytes, fit, fit_middle, plural};
+use vramscope_format::{bytes, change, fit, fit_middle, plural};
 
 use crate::app::App;
 use crate::color;
 use crate::theme;
-use crate::views::{fleet, legend};
+use crate::views::{curves, fleet, legend};
+
+/// The height of the curve of a rank.
+const CURVE: f32 = 20.0;
+/// Room for the button beside it.
+const COMPARE: f32 = 54.0;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     ui.set_min_width(ui.available_width());
@@ -19,6 +24,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         _ => "FILES",
     };
     heading(app, ui, title);
+    if app.files.devices.len() > 1 {
+        curves::update(app);
+    }
     let summaries = || app.files.devices.iter().filter_map(|device| device.summary.as_ref());
     let peaks: Vec<i64> = summaries().map(|summary| summary.peak(Counter::Requested).bytes).collect();
     // Files that are not ranks of a run need not be alike.
@@ -83,7 +91,9 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: Option<i64>) {
     let Some(summary) = app.files.devices[at].summary.clone() else { return };
     // What the process was for has a line of its own.
     let below = if summary.role.is_empty() { 0.0 } else { 15.0 };
-    let high = 40.0 + below;
+    // A curve where there are others to look at.
+    let curve = if app.files.devices.len() > 1 { CURVE + 4.0 } else { 0.0 };
+    let high = 40.0 + below + curve;
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), high), Sense::click());
     let current = at == app.files.current;
     let painter = ui.painter_at(rect.expand(4.0));
@@ -106,7 +116,7 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: Option<i64>) {
     painter.text(rect.min + vec2(4.0, 4.0), Align2::LEFT_TOP, name, theme::body(), palette.text);
     // Baseline, peak, held, capacity, all on one scale.
     let bar = Rect::from_min_size(
-        rect.min + vec2(4.0, 26.0 + below),
+        rect.min + vec2(4.0, 26.0 + below + curve),
         vec2(rect.width() - if summary.ooms.is_empty() { 8.0 } else { 20.0 }, 6.0),
     );
     let upto = |bytes: i64| bar.left() + bar.width() * (bytes.max(0) as f32 / most as f32).min(1.0);
@@ -129,7 +139,21 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: Option<i64>) {
     if !summary.ooms.is_empty() {
         painter.circle_filled(pos2(rect.right() - 6.0, bar.center().y), 3.0, palette.danger);
     }
-    let response = response.on_hover_text(format!(
+    let of = app.files.devices[at].source;
+    let button = match curve > 0.0 {
+        true => {
+            let strip = Rect::from_min_size(
+                rect.min + vec2(4.0, 24.0 + below),
+                vec2(rect.width() - 8.0 - COMPARE, CURVE),
+            );
+            curves::draw(&app.parts.rank_curves, of, most, &painter, strip, &palette);
+            let place =
+                Rect::from_min_max(pos2(strip.right() + 4.0, strip.top()), strip.max + vec2(COMPARE, 0.0));
+            (at != app.files.current).then(|| compare_button(app, ui, at, place))
+        }
+        false => None,
+    };
+    let mut words = format!(
         "{}\nbaseline {}\npeak {}\nreserved: {}\n{}",
         summary.file,
         bytes(summary.start.requested),
@@ -139,7 +163,19 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: Option<i64>) {
             0 => summary.verdict.clone(),
             failed => format!("{}\n{}", summary.verdict, plural(failed, "failed allocation")),
         }
-    ));
+    );
+    if let Some(median) = median.filter(|_| off) {
+        let reason = app.parts.across.reason(of).unwrap_or_else(|| {
+            format!("peak {} against the median of {}", change(peak.saturating_sub(median)), bytes(median))
+        });
+        words = format!("▲ {reason}\n\n{words}");
+    }
+    let label = format!("{}, peak {}", app.files.devices[at].name, bytes(peak));
+    response.widget_info(|| egui::WidgetInfo::selected(egui::Role::ListBoxOption, true, current, &label));
+    let response = response.on_hover_text(words);
+    if button == Some(true) {
+        return app.compare_with(at);
+    }
     if response.clicked() {
         if ui.input(|input| input.modifiers.command) && at != app.files.current {
             app.show_beside(if app.files.beside == Some(at) { None } else { Some(at) });
@@ -161,6 +197,19 @@ fn row(app: &mut App, ui: &mut Ui, at: usize, most: i64, median: Option<i64>) {
             app.close(at);
         }
     });
+}
+
+/// A button that compares a rank with the one that is shown; says whether it was clicked.
+fn compare_button(app: &App, ui: &Ui, at: usize, place: Rect) -> bool {
+    let palette = app.palette();
+    let response = ui.interact(place, egui::Id::unique(("compare", at)), Sense::click());
+    let (this, other) = (app.name_of(app.files.current), app.name_of(at));
+    let label = format!("Compare {this} with {other}");
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
+    let color = if response.hovered() { palette.accent } else { palette.dim };
+    let at = place.right_center();
+    ui.painter().text(at, Align2::RIGHT_CENTER, "compare", theme::small(), color);
+    response.on_hover_text(label).clicked()
 }
 
 /// A name in a width, cut in the middle: files of a run often differ at the end.

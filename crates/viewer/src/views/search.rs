@@ -147,7 +147,10 @@ fn list(app: &mut App, ui: &mut Ui, results: &SearchResults) {
             let (text, amount, line) = row(hit);
             let (rect, response) =
                 ui.allocate_exact_size(egui::vec2(ui.available_width(), 20.0), egui::Sense::click());
-            if response.hovered() || at == app.parts.search.chosen {
+            let chosen = at == app.parts.search.chosen;
+            response
+                .widget_info(|| egui::WidgetInfo::selected(egui::Role::ListBoxOption, true, chosen, &text));
+            if response.hovered() || chosen {
                 ui.painter().rect_filled(rect, 3.0, palette.raised);
             }
             let painter = ui.painter_at(rect);

@@ -70,6 +70,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         return;
     }
     let response = ui.interact(plot, Id::unique("segments"), Sense::click_and_drag());
+    let words =
+        || format!("Addresses over time: {}", vramscope_format::plural(summary.lanes.len(), "segment"));
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, words()));
     let rows = layout(&summary, app.selected_details().map(|details| details.addr), plot.height());
     let deep = rows.last().map_or(0.0, |(_, top, high)| top + high);
     scroll_and_zoom(app, ui, plot, &response, deep);

@@ -169,6 +169,11 @@ fn segments(app: &mut App, ui: &mut Ui, map: &MemoryMap, version: u64, largest: 
     }
     ScrollArea::vertical().id_salt("map").auto_shrink([false, false]).show_viewport(ui, |ui, seen| {
         let (area, response) = ui.allocate_exact_size(vec2(width, layout.height), Sense::click());
+        response.widget_info(|| {
+            let segments = plural(map.ranges.len(), "segment");
+            let words = format!("Map of memory, {}: {segments}", map.at.words());
+            egui::WidgetInfo::labeled(egui::Role::Image, true, words)
+        });
         let Some((_, summary)) = app.device() else { return };
         let coloring = app.coloring(None, summary.last());
         let first = layout.pieces.partition_point(|piece| piece.rect.bottom() < seen.top());

@@ -158,6 +158,7 @@ fn heading(app: &mut App, ui: &mut Ui, columns: &[Column], palette: &Palette) {
             vec2(if *right { 84.0 } else { 120.0 }, 22.0),
         );
         let response = ui.interact(cell, egui::Id::unique(("column", *name)), Sense::click());
+        response.widget_info(|| egui::WidgetInfo::selected(egui::Role::ColumnHeader, true, on, *name));
         let color = if on || response.hovered() { palette.text } else { palette.dim };
         let (at, align) = if *right {
             (cell.right_center(), Align2::RIGHT_CENTER)
@@ -269,6 +270,7 @@ fn cells_of(
 ) -> bool {
     let palette = app.palette();
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+    response.widget_info(|| egui::WidgetInfo::selected(egui::Role::Row, true, chosen, cells.join(", ")));
     let painter = ui.painter_at(rect);
     if response.hovered() || chosen {
         painter.rect_filled(rect, 2.0, palette.raised);

@@ -82,6 +82,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     let plot = snapped(plot, ui.pixels_per_point());
     app.parts.timeline.plot = plot;
     let response = ui.interact(plot, Id::unique("timeline"), Sense::click_and_drag());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, app.words_of_timeline()));
     input::timeline(app, ui, plot, &response);
 
     range::axis(app, ui, plot, rect);
@@ -439,6 +440,8 @@ pub(crate) fn beside(app: &mut App, ui: &mut Ui, rect: Rect, other: usize) {
     }
     named(app, &inside, other, plot);
     let response = ui.interact(plot, Id::unique("beside"), Sense::click_and_drag());
+    let name = format!("Memory timeline of {}", app.name_of(other));
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, &name));
     if response.dragged() {
         let moved = response.drag_delta();
         app.set_view(

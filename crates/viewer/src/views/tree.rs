@@ -76,6 +76,8 @@ fn line(app: &mut App, ui: &mut Ui, tree: &Tree, row: &Row, whole: u64) {
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
     let Some(node) = tree.nodes.get(row.node as usize) else { return };
     let Some(label) = tree.labels.get(node.label as usize) else { return };
+    let words = || format!("{}, {}", label.at.short(), size(node.bytes));
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TreeItem, true, words()));
     let painter = ui.painter_at(rect);
     if response.hovered() {
         painter.rect_filled(rect, 2.0, palette.raised);
