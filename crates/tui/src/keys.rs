@@ -403,7 +403,13 @@ pub const KEYS: &[Binding] = &[
         "what changed since the mark, or between two panes",
         Action::Compare,
     ),
-    row(TREE, &["i"], "info", "source, stack and facts beside the tree", Action::Info),
+    row(
+        View::Tree.bit() | View::Allocations.bit(),
+        &["i"],
+        "info",
+        "source, stack and facts; on a low screen, again for all of them",
+        Action::Info,
+    ),
     row(ALL, &["n"], "", "the next match", Action::SearchNext),
     row(ALL, &["N"], "", "the previous match", Action::SearchPrevious),
     row(

@@ -94,7 +94,7 @@ impl Pane {
         (self.view, self.area, self.shape) = (old.view, old.area, old.shape);
         self.came_from = std::mem::take(&mut old.came_from);
         self.calls.hide_internal = old.calls.hide_internal;
-        self.calls.show_info = old.calls.show_info;
+        self.calls.detail = old.calls.detail;
         match ActiveFilter::new(&old.scope.filter.text, self.subject()) {
             Ok(filter) => {
                 self.scope.filter = filter;
@@ -270,7 +270,7 @@ impl Pane {
         }
         match self.view {
             View::Allocations => {
-                let rows = views::tree::rows_height(self.area, true).saturating_sub(1);
+                let rows = views::tree::rows_height(self.area, views::allocations::detail(&self.calls)).saturating_sub(1);
                 let members = self.calls.members.take().unwrap_or_default();
                 self.allocations.refresh(subject, &live, &members, &self.calls.tree.outline, rows);
                 self.calls.members = Some(members);
@@ -364,7 +364,7 @@ impl Pane {
             }
             Action::Internal => self.calls.hide_internal = !self.calls.hide_internal,
             Action::Invert => self.calls.inverted = !self.calls.inverted,
-            Action::Info => self.calls.show_info = !self.calls.show_info,
+            Action::Info => self.calls.detail = self.calls.detail.next(self.view, self.area),
             _ if self.view == View::Timeline => {
                 if action == Action::Enter {
                     self.open(View::Tree);

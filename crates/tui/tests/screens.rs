@@ -3,7 +3,7 @@
 use crate::common::{PLAIN, Session};
 
 fn screens(name: &str, file: &str, keys: &[&str]) {
-    for (width, height) in [(80, 24), (160, 45)] {
+    for (width, height) in [(80, 24), (140, 42), (200, 60)] {
         let mut session = Session::open(&[file], false, (width, height), PLAIN);
         session.press(keys);
         insta::assert_snapshot!(format!("{name}_{width}x{height}"), session.text());

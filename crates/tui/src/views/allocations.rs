@@ -7,6 +7,7 @@ use vramscope_analysis::{AllocIdx, Moment, Place};
 use vramscope_format::{count, elide_place, fit, plural, size};
 
 use super::{matches_frame, put, row_of, share_cell};
+use crate::calls::{Calls, Detail};
 use crate::document::Subject;
 use crate::keys::Action;
 use crate::list::List;
@@ -152,8 +153,13 @@ impl Allocations {
     }
 }
 
+/// How much is shown about the selected allocation: the list alone says too little.
+pub(crate) fn detail(calls: &Calls) -> Detail {
+    if calls.detail == Detail::All { Detail::All } else { Detail::Some }
+}
+
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
-    let (rows, info) = super::tree::layout(area, true);
+    let (rows, info) = super::tree::layout(area, detail(&pane.calls));
     let view = &pane.allocations;
     let subject = pane.subject();
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use vramscope_analysis::Counter;
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
-use vramscope_format::size;
+use vramscope_format::{size, width};
 
 use super::put;
 use super::timeline::{Column, Timeline, parts_at};
@@ -170,10 +170,13 @@ impl Chart<'_> {
             let Some(lower) = colors[0] else { continue };
             let full = colors.iter().take_while(|color| **color == Some(lower)).count();
             let upper = most_common(&colors[full..]);
+            // Of sixteen colors none is fainter: what a column has at times is half a block.
+            let is_faint = theme.colors == Colors::Sixteen && base + 0.5 > least && full == 8;
+            let symbol = if is_faint { "▒" } else { EIGHTHS[full] };
             if let Some(cell) = buffer.cell_mut((x, self.area.bottom() - 1 - row)) {
                 // What was there before leaves nothing behind.
                 cell.reset();
-                cell.set_symbol(EIGHTHS[full]).set_fg(lower).set_bg(upper.unwrap_or(Color::Reset));
+                cell.set_symbol(symbol).set_fg(lower).set_bg(upper.unwrap_or(Color::Reset));
             }
         }
     }
@@ -194,16 +197,26 @@ pub(crate) fn legend(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme
     let mut named: Vec<(usize, u64)> =
         parts.into_iter().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
     named.sort_by_key(|(category, bytes)| (std::cmp::Reverse(*bytes), *category));
-    let mut x = area.x;
-    for (category, bytes) in named {
-        let words = format!("{} {}", DEFAULT_CATEGORIES[category], size(bytes));
-        let wide = vramscope_format::width(&words) as u16 + 2;
-        if x + wide > area.right() {
-            break;
+    let words = |(category, bytes): &(usize, u64)| format!("{} {}", DEFAULT_CATEGORIES[*category], size(*bytes));
+    // What has no room is added up.
+    let rest = |from: usize| match &named[from..] {
+        [] => String::new(),
+        left => {
+            let bytes = left.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+            format!("{} more {}", left.len(), size(bytes))
         }
-        x = put(buffer, area, x, area.y, "■ ", Style::new().fg(theme.category(category, false)));
-        x = put(buffer, area, x, area.y, &words, theme.style(Role::Text)) + 2;
+    };
+    let columns = |shown: usize| {
+        let entries: usize = named[..shown].iter().map(|entry| width(&words(entry)) + 4).sum();
+        (entries + width(&rest(shown))).saturating_sub(if shown == named.len() { 2 } else { 0 })
+    };
+    let shown = (0..=named.len()).rev().find(|&shown| columns(shown) <= area.width.into()).unwrap_or(0);
+    let mut x = area.x;
+    for entry in &named[..shown] {
+        x = put(buffer, area, x, area.y, "■ ", Style::new().fg(theme.category(entry.0, false)));
+        x = put(buffer, area, x, area.y, &words(entry), theme.style(Role::Text)) + 2;
     }
+    put(buffer, area, x, area.y, &rest(shown), theme.style(Role::Dim));
 }
 
 /// The whole run in one row, with the part that is shown in color.

@@ -153,7 +153,9 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let room = f64::from(line.right().saturating_sub(x + 1));
         let bar = |n: u64| (n as f64 / most as f64 * room).round() as usize;
         let x = put(buffer, line, x, line.y, &"█".repeat(bar(active)), theme.style(Role::Bar));
-        put(buffer, line, x, line.y, &"░".repeat(bar(pool_row.reserved).saturating_sub(bar(active))), dim);
+        // Something is seen where there is something.
+        let all = bar(pool_row.reserved).max(1);
+        put(buffer, line, x, line.y, &"░".repeat(all.saturating_sub(bar(active))), dim);
         if at == view.list.selected {
             buffer.set_style(line, theme.style(Role::Selected));
         }
