@@ -270,7 +270,8 @@ impl Pane {
         }
         match self.view {
             View::Allocations => {
-                let rows = views::tree::rows_height(self.area, views::allocations::detail(&self.calls)).saturating_sub(1);
+                let rows = views::tree::rows_height(self.area, views::allocations::detail(&self.calls))
+                    .saturating_sub(1);
                 let members = self.calls.members.take().unwrap_or_default();
                 self.allocations.refresh(subject, &live, &members, &self.calls.tree.outline, rows);
                 self.calls.members = Some(members);

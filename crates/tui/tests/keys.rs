@@ -21,9 +21,7 @@ fn the_first_screen_tells_the_story() {
     let mut oom = Session::open(&["oom.pickle.xz"], false, SMALL, PLAIN);
     // Memory ran out at the last event, 11 822, with 3.99 GiB requested (oom.oracle.json has 4 282 391 560 bytes
     // at its peak); the cursor is there, and the heaviest line is named.
-    oom.shows("event 11 822")
-        .shows("out of memory at event 11 822")
-        .shows("live at event 11 822, by line");
+    oom.shows("event 11 822").shows("out of memory at event 11 822").shows("live at event 11 822, by line");
     oom.shows("modeling_llama.py:175 forward");
 }
 

@@ -163,12 +163,8 @@ impl Look {
             if letters > 0 {
                 let at = x + (from + before) as u32 * CELL.0;
                 let escaped = word.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-                let _ = write!(
-                    texts,
-                    "<text x=\"{at}\" y=\"{}\" textLength=\"{}\"",
-                    y + 12,
-                    letters * CELL.0
-                );
+                let _ =
+                    write!(texts, "<text x=\"{at}\" y=\"{}\" textLength=\"{}\"", y + 12, letters * CELL.0);
                 if letters == 1 {
                     texts.push_str(" lengthAdjust=\"spacingAndGlyphs\"");
                 }
@@ -214,8 +210,10 @@ enum Glyph {
 impl Glyph {
     fn of(symbol: &str) -> Self {
         let Some(c) = symbol.chars().next() else { return Self::Text { is_ascii: true } };
-        let lines = |ends: [u8; 4], thick: u32, pieces: u32| {
-            Self::Lines { ends: ends.map(|end| end == 1), thick, pieces }
+        let lines = |ends: [u8; 4], thick: u32, pieces: u32| Self::Lines {
+            ends: ends.map(|end| end == 1),
+            thick,
+            pieces,
         };
         match c {
             '▁'..='█' => Self::Below(c as u32 - '▁' as u32 + 1),

@@ -80,9 +80,8 @@ impl Timeline {
         let mut at = from;
         loop {
             let stretch = at / STRIDE;
-            let is_whole = |stretches: &usize| {
-                at.is_multiple_of(STRIDE * stretches) && at + STRIDE * stretches <= to
-            };
+            let is_whole =
+                |stretches: &usize| at.is_multiple_of(STRIDE * stretches) && at + STRIDE * stretches <= to;
             if let Some(stretches) = [GROUP, 1].into_iter().find(is_whole) {
                 let (min, max) = match stretches {
                     1 => (self.stretches[stretch].min, self.stretches[stretch].max),
@@ -95,7 +94,8 @@ impl Timeline {
             } else {
                 // What is walked begins with the counters before the stretch.
                 let (first, last) = (stretch * STRIDE, to.min((stretch + 1) * STRIDE));
-                let walked = ends.of(self, source, stretch).get(at - first..=last - first).unwrap_or_default();
+                let walked =
+                    ends.of(self, source, stretch).get(at - first..=last - first).unwrap_or_default();
                 for (row, &counters) in walked.iter().enumerate() {
                     if found.add(counters, counters, counter, at + row) {
                         inside = None;
@@ -110,11 +110,20 @@ impl Timeline {
         let most = found.max[counter];
         let holds = |stretch: &usize| self.stretches[*stretch].max[counter] == most;
         if let Some(stretch) = inside.and_then(|mut stretches| stretches.find(holds)) {
-            let mut walked = Walked::default();
-            let moments = walked.of(self, source, stretch);
-            let row = moments.iter().position(|counters| counters[counter] == most).unwrap_or(0);
-            found.highest = Moment((stretch * STRIDE + row) as u32);
+            found.highest = self.first_with(source, counter, most, stretch);
         }
         found
+    }
+
+    /// The first moment of a stretch at which a counter is as high as its highest.
+    fn first_with(&self, source: &Source<'_>, counter: Counter, most: i64, stretch: usize) -> Moment {
+        let mut row = stretch * STRIDE;
+        let mut counters = self.counters(source, Moment(row as u32));
+        let mut lost = source.lost_ends.partition_point(|(event, _)| event.index() < row);
+        while counters[counter] != most && row < source.links.len() {
+            counters = source.step(counters, row, &mut lost);
+            row += 1;
+        }
+        Moment(row as u32)
     }
 }

@@ -203,7 +203,8 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
             false => "reserved is not in this file".into(),
         });
     }
-    let mut parts: Vec<String> = more.iter().map(|part| format!(" · {part}")).filter(|part| fits(part)).collect();
+    let mut parts: Vec<String> =
+        more.iter().map(|part| format!(" · {part}")).filter(|part| fits(part)).collect();
     let peak = replay.peak(counter);
     let (mut right, role) = match (pane.simulated(), pane.whatif.selected()) {
         (Some(_), Some(entry)) => (format!("━ simulated with {}", entry.under.name()), Role::Warm),

@@ -37,7 +37,8 @@ pub(crate) fn layout(area: Rect, detail: Detail) -> (Rect, Rect) {
         let left = Rect { width: area.width - width, ..area };
         (left, Rect { x: left.right(), width, ..area })
     } else if area.height >= 18 || detail == Detail::All {
-        let height = if detail == Detail::All { area.height.saturating_sub(LEAST_LIST) } else { area.height / 3 };
+        let height =
+            if detail == Detail::All { area.height.saturating_sub(LEAST_LIST) } else { area.height / 3 };
         let above = Rect { height: area.height - height, ..area };
         (above, Rect { y: above.bottom(), height, ..area })
     } else {
