@@ -19,6 +19,8 @@ pub(crate) mod whatif;
 
 pub(crate) use chart::{Shape, layout as timeline_layout};
 
+use std::borrow::Cow;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -134,10 +136,11 @@ pub(crate) fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, s
         return x;
     }
     let room = usize::from(area.right() - x);
-    if width(text.trim_end()) > room {
-        return buffer.set_stringn(x, y, fit(text, room), room, style).0;
-    }
-    buffer.set_stringn(x, y, text, room, style).0
+    let is_cut = width(text.trim_end()) > room;
+    let shown: Cow<'_, str> = if is_cut { fit(text, room).into() } else { text.into() };
+    #[cfg(test)]
+    crate::tests::written(buffer, (x, y), &shown, text);
+    buffer.set_stringn(x, y, shown, room, style).0
 }
 
 /// Writes a text that ends at the right edge, if there is room right of a column.
