@@ -207,6 +207,28 @@ impl Pane {
         self.forget_live();
     }
 
+    /// Shows all events of the address of what is selected.
+    fn show_history(&mut self) -> Reply {
+        let subject = self.subject();
+        let of = |index: AllocIdx| subject.replay().allocation(index).addr;
+        let addr = match self.view {
+            View::Allocations => self.allocations.selected().map(of),
+            View::Events => Some(subject.events().get(self.events.selected_row()).addr),
+            _ => self.segments.selected_piece().map(|piece| piece.addr),
+        };
+        let Some(addr) = addr.filter(|_| subject.has_map()) else {
+            return Reply::Say("nothing here has an address".into());
+        };
+        match ActiveFilter::new(&format!("{addr:#x}"), subject) {
+            Ok(filter) => {
+                self.set_filter(filter);
+                self.open(View::Events);
+                Reply::Nothing
+            }
+            Err(why) => Reply::Say(why),
+        }
+    }
+
     fn forget_live(&mut self) {
         self.scope.live = None;
         self.calls.forget();
@@ -365,6 +387,7 @@ impl Pane {
             }
             Action::Internal => self.calls.hide_internal = !self.calls.hide_internal,
             Action::Invert => self.calls.inverted = !self.calls.inverted,
+            Action::History => return self.show_history(),
             Action::Info => self.calls.detail = self.calls.detail.next(self.view, self.area),
             _ if self.view == View::Timeline => {
                 if action == Action::Enter {

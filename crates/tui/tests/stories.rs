@@ -424,3 +424,63 @@ fn nothing_is_cut_without_a_mark() {
         }
     }
 }
+
+/// Presses keys and counts them.
+fn after(session: &mut Session, keys: &[&str], most: usize) -> String {
+    assert!(keys.len() <= most, "{keys:?}");
+    session.press(keys).text()
+}
+
+#[test]
+fn what_filled_memory_takes_no_key() {
+    // oom.oracle.json: at most 4 282 391 560 bytes were requested, 3.99 GiB.
+    let mut oom = open("oom.pickle.xz", SMALL);
+    let first = after(&mut oom, &[], 1);
+    assert!(first.contains("peak 3.99 GiB") && first.contains("live at event 11 822, by line"), "{first}");
+    assert!(first.contains("1.26 GiB  31.6%       15  modeling_llama.py:175 forward"), "{first}");
+}
+
+#[test]
+fn what_leaked_takes_one_key() {
+    let mut leak = open("leak_graph.pickle.xz", SMALL);
+    assert!(leak.text().contains("an autograd graph is kept: memory grows by 123 MiB"));
+    let found = after(&mut leak, &["5"], 1);
+    assert!(found.contains("line                  capture.py:79 train"), "{found}");
+    assert!(found.contains("Keep numbers, not tensors: use .item() or .detach()"), "{found}");
+}
+
+#[test]
+fn why_it_failed_takes_one_key() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    assert!(oom.text().contains("out of memory at event 11 822"));
+    let found = after(&mut oom, &["5"], 1);
+    assert!(found.contains("135 GiB was free on the device, but a per-process limit applied"), "{found}");
+}
+
+#[test]
+fn which_rank_takes_one_key() {
+    let paths = [0, 1, 2, 3].map(|rank| recording(&format!("rank{rank}_memory_snapshot.pickle.xz")));
+    let mut ranks = Session::open_paths(&paths, false, SMALL, PLAIN);
+    assert!(ranks.text().contains("rank 2 stands out"));
+    let found = after(&mut ranks, &["6"], 2);
+    let row = found.lines().find(|line| line.contains("rank 2") && line.contains('▲')).unwrap();
+    assert!(!row.contains("rank 0"), "{found}");
+}
+
+#[test]
+fn who_had_an_address_takes_two_keys() {
+    let mut pools = open("cudagraph_pools.pickle.xz", SMALL);
+    let found = after(&mut pools, &["4", "H"], 2);
+    // "12 of 345 events pass 0x7f0a8c000000"
+    let line = found.lines().find(|line| line.contains("events pass 0x")).unwrap();
+    let wanted = line.split("0x").nth(1).unwrap().split(' ').next().unwrap();
+    let wanted = u64::from_str_radix(wanted, 16).unwrap();
+    let (inputs, _) = vramscope_files::find(&[recording("cudagraph_pools.pickle.xz")]);
+    let opened = vramscope_files::open(&inputs[0], None, &()).unwrap();
+    let events = opened.snapshot.events(vramscope_snapshot::DeviceId(0));
+    let has = events.iter().filter(|event| event.addr <= wanted && wanted < event.addr + event.size.max(1));
+    let count = has.count();
+    assert!(count > 1 && line.starts_with(&format!("{count} of {} events", events.len())), "{line}: {count}");
+    // From a list of allocations it is one more.
+    assert!(after(&mut pools, &["Esc", "a", "H"], 3).contains("events pass 0x"));
+}
