@@ -65,7 +65,11 @@ impl Pane {
     }
 
     fn of_device(doc: Arc<Document>, file: usize, device: usize) -> Self {
-        let timeline = Timeline::new(Subject { doc: &doc, device });
+        let subject = Subject { doc: &doc, device };
+        let timeline = Timeline::new(subject);
+        // Without events there is one moment, and nothing to draw over time: the map says most.
+        let is_one_moment = subject.replay().events() == 0 && subject.has_map();
+        let view = if is_one_moment { View::Segments } else { View::Timeline };
         Self {
             scope: Scope::new(timeline.at()),
             timeline,
@@ -74,7 +78,7 @@ impl Pane {
             // A recording of C++ frames alone would show nothing.
             calls: Calls::new(doc.has_own_frames()),
             doc,
-            view: View::Timeline,
+            view,
             came_from: Vec::new(),
             area: Rect::default(),
             shape: Shape::default(),

@@ -140,7 +140,8 @@ impl Look {
             std::mem::swap(&mut foreground, &mut background);
         }
         if cell.modifier.contains(Modifier::DIM) {
-            let mix = |shift: u32| ((foreground >> shift & 0xff) + (background >> shift & 0xff)) / 2 << shift;
+            let mix =
+                |shift: u32| (((foreground >> shift & 0xff) + (background >> shift & 0xff)) / 2) << shift;
             foreground = mix(16) | mix(8) | mix(0);
         }
         let has = |modifier| cell.modifier.contains(modifier);

@@ -2,8 +2,11 @@
 
 use crate::common::{PLAIN, SMALL, Session, made_json, recording};
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::style::Modifier;
 use vramscope_analysis::query::Pattern;
-use vramscope_tui::{Effect, Loader, News};
+use vramscope_tui::{Effect, Loader, News, draw};
 
 fn open(name: &str, size: (u16, u16)) -> Session {
     Session::open(&[name], false, size, PLAIN)
@@ -483,4 +486,25 @@ fn who_had_an_address_takes_two_keys() {
     assert!(count > 1 && line.starts_with(&format!("{count} of {} events", events.len())), "{line}: {count}");
     // From a list of allocations it is one more.
     assert!(after(&mut pools, &["Esc", "a", "H"], 3).contains("events pass 0x"));
+}
+
+#[test]
+fn a_file_without_events_opens_the_map() {
+    let state = made_json();
+    let start = state.find("\"device_traces\"").unwrap();
+    let json = format!("{}\"device_traces\": [[]]}}", &state[..start]);
+    let mut only = Session::open_bytes(json.as_bytes(), SMALL);
+    only.shows("2.00 MiB reserved").shows("largest hole").press(&["1"]).shows("600 B requested");
+}
+
+#[test]
+fn a_selected_bar_is_as_long_as_the_others_without_colors() {
+    let mut pools = open("cudagraph_pools.pickle.xz", SMALL);
+    pools.press(&["8"]);
+    let mut screen = Terminal::new(TestBackend::new(SMALL.0, SMALL.1)).unwrap();
+    screen.draw(|frame| draw(frame, &pools.app)).unwrap();
+    let row: Vec<_> = (0..SMALL.0).map(|x| &screen.backend().buffer()[(x, 4)]).collect();
+    assert!(row[5].modifier.contains(Modifier::REVERSED), "the first pool is selected");
+    let bar: Vec<_> = row.iter().filter(|cell| cell.symbol() == "█").collect();
+    assert!(bar.len() > 3 && bar.iter().all(|cell| !cell.modifier.contains(Modifier::REVERSED)));
 }

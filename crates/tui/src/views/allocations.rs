@@ -6,7 +6,7 @@ use vramscope_analysis::query::Pattern;
 use vramscope_analysis::{AllocIdx, Moment, Place};
 use vramscope_format::{count, elide_place, fit, plural, size};
 
-use super::{matches_frame, put, row_of, share_cell};
+use super::{matches_frame, put, row_of, select, share_cell};
 use crate::calls::{Calls, Detail};
 use crate::document::Subject;
 use crate::keys::Action;
@@ -190,7 +190,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let room = usize::from(line.right().saturating_sub(x));
         put(buffer, line, x, line.y, &elide_place(&subject.place(allocation.stack), room), text);
         if at == view.list.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
     if view.rows.is_empty() {

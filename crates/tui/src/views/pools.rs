@@ -9,7 +9,7 @@ use vramscope_analysis::{Moment, State};
 use vramscope_format::{bytes, count, fit, plural, pool, size, stream, width};
 use vramscope_snapshot::{Pool, PoolId};
 
-use super::{put, put_no_map, row_of};
+use super::{put, put_no_map, row_of, select};
 use crate::document::Subject;
 use crate::keys::Action;
 use crate::list::List;
@@ -157,7 +157,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let all = bar(pool_row.reserved).max(1);
         put(buffer, line, x, line.y, &"░".repeat(all.saturating_sub(bar(active))), dim);
         if at == view.list.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
     if view.rows.is_empty() {

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use vramscope_format::{bytes, change, count, elide_place, fit, fit_end, printable, signed, size, width};
 
-use super::{Names, put, row_of, share_cell};
+use super::{Names, put, row_of, select, share_cell};
 use crate::branches::{Branches, Row};
 use crate::calls::Detail;
 use crate::outline::Item;
@@ -150,7 +150,7 @@ pub(crate) fn draw_rows(
         let line = row_of(list, row);
         draw_row(buffer, line, tree, tree.rows[at], names, look, theme);
         if at == tree.list.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
 }
