@@ -3,7 +3,7 @@
 // WSL and in containers) and shows its page. The files stay there; pictures and tables go over the line.
 
 const vscode = require("vscode");
-const { start, free_port, serve_arguments } = require("./server");
+const { start, stop_all, free_port, serve_arguments } = require("./server");
 const { viewer, message } = require("./page");
 
 /** Shows a file or a folder in a panel, until the panel is closed. */
@@ -58,4 +58,4 @@ function activate(context) {
   );
 }
 
-module.exports = { activate, deactivate() {} };
+module.exports = { activate, deactivate: stop_all };

@@ -7,6 +7,13 @@ const { createServer } = require("node:net");
 /** What the first line that `vramscope serve` prints must be: an address of this machine with its token. */
 const ADDRESS = /^http:\/\/127\.0\.0\.1:(\d+)\/([0-9a-f]+)\/$/m;
 
+/** Servers that run. None outlives the editor, however it ends: a panel is not always closed before. */
+const running = new Set();
+function stop_all() {
+  for (const child of running) child.kill();
+}
+process.on("exit", stop_all);
+
 /** A port that nothing listens on. */
 function free_port() {
   return new Promise((resolve, reject) => {
@@ -33,6 +40,8 @@ function serve_arguments(port, authority) {
 function start(program, path, { timeout = 20_000, args = ["serve", "--embed"] } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(program, [...args, "--", path], { stdio: ["ignore", "pipe", "pipe"] });
+    running.add(child);
+    child.on("exit", () => running.delete(child));
     let said = "";
     let complaint = "";
     let is_started = false;
@@ -64,4 +73,4 @@ function start(program, path, { timeout = 20_000, args = ["serve", "--embed"] } 
   });
 }
 
-module.exports = { start, free_port, serve_arguments, ADDRESS };
+module.exports = { start, stop_all, free_port, serve_arguments, ADDRESS };

@@ -135,6 +135,9 @@ fn bench(args: &[OsString]) -> anyhow::Result<()> {
 }
 
 fn screenshots() -> anyhow::Result<()> {
-    let build = ["test", "--locked", "--package", "vramscope-viewer", "--lib", "--features", "screenshots"];
-    process::run(process::cargo(&build).args(["--", "screenshots"]))
+    for tests in [["vramscope-tui", "--test=all"], ["vramscope-viewer", "--lib"]] {
+        let build = ["test", "--locked", "--features", "screenshots", "--package"];
+        process::run(process::cargo(&build).args(tests).args(["--", "screenshots"]))?;
+    }
+    Ok(())
 }

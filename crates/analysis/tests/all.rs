@@ -5,6 +5,7 @@ mod ascend;
 mod backward;
 mod categories;
 mod causes;
+mod columns;
 mod common;
 mod contradictions;
 mod elsewhere;

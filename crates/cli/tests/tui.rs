@@ -131,7 +131,7 @@ impl Tty {
 #[test]
 fn load_timeline_detail_search_resize_quit() {
     let mut tty = Tty::start(&[], &[recording("oom.pickle.xz")], (80, 24), &[]);
-    tty.shows("event 11 822, the last").shows("out of memory").shows("live at event 11 822, by line");
+    tty.shows("event 11 822").shows("out of memory").shows("live at event 11 822, by line");
     tty.type_keys("g").shows("0 B requested  start");
     tty.type_keys("p").shows("peak");
     tty.type_keys("\r").shows("capture.py:232 <module>").shows("%par");

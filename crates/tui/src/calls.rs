@@ -10,14 +10,40 @@ use crate::keys::View;
 use crate::live::{ActiveFilter, Ends, Live, Members};
 use crate::outline::NodeId;
 use crate::views::info::{Info, Sources};
-use crate::views::tree::rows_height;
+use crate::views::tree::{is_beside, rows_height};
+
+/// How much of what is known about the selected call is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Detail {
+    None,
+    /// As much as has room beside the list, or below it.
+    #[default]
+    Some,
+    /// All of it, with less of the list.
+    All,
+}
+
+impl Detail {
+    /// After another press of the key. Where all has room beside the list, there is nothing more to show.
+    pub(crate) fn next(self, view: View, area: Rect) -> Self {
+        match self {
+            // A list of allocations always says something about the selected one.
+            Self::All if view == View::Allocations => Self::Some,
+            _ if view == View::Allocations => Self::All,
+            Self::None => Self::Some,
+            Self::Some if is_beside(area) => Self::None,
+            Self::Some => Self::All,
+            Self::All => Self::None,
+        }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Calls {
     pub(crate) tree: Branches,
     pub(crate) hide_internal: bool,
     pub(crate) inverted: bool,
-    pub(crate) show_info: bool,
+    pub(crate) detail: Detail,
     /// What the flame graph has under its cursor.
     pub(crate) flame_at: NodeId,
     pub(crate) info: Option<Info>,
@@ -32,7 +58,7 @@ pub(crate) struct Calls {
 
 impl Calls {
     pub(crate) fn new(hide_internal: bool) -> Self {
-        Self { hide_internal, show_info: true, ..Self::default() }
+        Self { hide_internal, ..Self::default() }
     }
 
     /// The tree has to be made again: another moment, or another filter.
@@ -64,8 +90,8 @@ impl Calls {
         if std::mem::take(&mut self.wants_match) {
             self.tree.go_to_match(Towards::Here);
         }
-        self.tree.list.scroll(self.tree.rows.len(), rows_height(area, self.show_info));
-        let wants_members = view == View::Allocations || self.show_info;
+        self.tree.list.scroll(self.tree.rows.len(), rows_height(area, self.detail));
+        let wants_members = view == View::Allocations || self.detail != Detail::None;
         if wants_members && self.members.is_none() {
             self.members = Some(live.members(subject, filter, &self.ends));
         }
@@ -75,7 +101,7 @@ impl Calls {
     }
 
     fn tree_info(&mut self, subject: Subject<'_>, live: &Live) -> Option<Info> {
-        let row = self.tree.selected().filter(|_| self.show_info)?;
+        let row = self.tree.selected().filter(|_| self.detail != Detail::None)?;
         let node = self.tree.last_of(row);
         let members = self.members.as_ref()?.of(&self.tree.outline, node, row.is_own);
         let node = if self.inverted { row.node } else { node };

@@ -126,6 +126,8 @@ pub enum Action {
     Chains,
     Sort,
     Info,
+    /// Who had the address of what is selected.
+    History,
     Search,
     SearchNext,
     SearchPrevious,
@@ -190,7 +192,12 @@ impl Action {
             | Self::GoTo
             | Self::Mark
             | Self::Compare => 2,
-            Self::Search | Self::SearchNext | Self::SearchPrevious | Self::SearchSame | Self::Filter => 3,
+            Self::Search
+            | Self::SearchNext
+            | Self::SearchPrevious
+            | Self::SearchSame
+            | Self::Filter
+            | Self::History => 3,
             Self::View(_) => 4,
             Self::NextDevice
             | Self::PreviousDevice
@@ -403,7 +410,20 @@ pub const KEYS: &[Binding] = &[
         "what changed since the mark, or between two panes",
         Action::Compare,
     ),
-    row(TREE, &["i"], "info", "source, stack and facts beside the tree", Action::Info),
+    row(
+        View::Tree.bit() | View::Allocations.bit(),
+        &["i"],
+        "info",
+        "source, stack and facts; on a low screen, again for all of them",
+        Action::Info,
+    ),
+    row(
+        SEGMENTS | View::Allocations.bit() | View::Events.bit(),
+        &["H"],
+        "history",
+        "who had this address: all events of it",
+        Action::History,
+    ),
     row(ALL, &["n"], "", "the next match", Action::SearchNext),
     row(ALL, &["N"], "", "the previous match", Action::SearchPrevious),
     row(

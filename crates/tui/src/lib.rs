@@ -22,6 +22,8 @@ mod pane;
 mod prompt;
 mod ranks;
 mod terminal;
+#[cfg(test)]
+mod tests;
 mod theme;
 mod views;
 mod whatif;

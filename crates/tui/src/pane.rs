@@ -65,7 +65,11 @@ impl Pane {
     }
 
     fn of_device(doc: Arc<Document>, file: usize, device: usize) -> Self {
-        let timeline = Timeline::new(Subject { doc: &doc, device });
+        let subject = Subject { doc: &doc, device };
+        let timeline = Timeline::new(subject);
+        // Without events there is one moment, and nothing to draw over time: the map says most.
+        let is_one_moment = subject.replay().events() == 0 && subject.has_map();
+        let view = if is_one_moment { View::Segments } else { View::Timeline };
         Self {
             scope: Scope::new(timeline.at()),
             timeline,
@@ -74,7 +78,7 @@ impl Pane {
             // A recording of C++ frames alone would show nothing.
             calls: Calls::new(doc.has_own_frames()),
             doc,
-            view: View::Timeline,
+            view,
             came_from: Vec::new(),
             area: Rect::default(),
             shape: Shape::default(),
@@ -94,7 +98,7 @@ impl Pane {
         (self.view, self.area, self.shape) = (old.view, old.area, old.shape);
         self.came_from = std::mem::take(&mut old.came_from);
         self.calls.hide_internal = old.calls.hide_internal;
-        self.calls.show_info = old.calls.show_info;
+        self.calls.detail = old.calls.detail;
         match ActiveFilter::new(&old.scope.filter.text, self.subject()) {
             Ok(filter) => {
                 self.scope.filter = filter;
@@ -207,6 +211,28 @@ impl Pane {
         self.forget_live();
     }
 
+    /// Shows all events of the address of what is selected.
+    fn show_history(&mut self) -> Reply {
+        let subject = self.subject();
+        let of = |index: AllocIdx| subject.replay().allocation(index).addr;
+        let addr = match self.view {
+            View::Allocations => self.allocations.selected().map(of),
+            View::Events => Some(subject.events().get(self.events.selected_row()).addr),
+            _ => self.segments.selected_piece().map(|piece| piece.addr),
+        };
+        let Some(addr) = addr.filter(|_| subject.has_map()) else {
+            return Reply::Say("nothing here has an address".into());
+        };
+        match ActiveFilter::new(&format!("{addr:#x}"), subject) {
+            Ok(filter) => {
+                self.set_filter(filter);
+                self.open(View::Events);
+                Reply::Nothing
+            }
+            Err(why) => Reply::Say(why),
+        }
+    }
+
     fn forget_live(&mut self) {
         self.scope.live = None;
         self.calls.forget();
@@ -270,7 +296,8 @@ impl Pane {
         }
         match self.view {
             View::Allocations => {
-                let rows = views::tree::rows_height(self.area, true).saturating_sub(1);
+                let rows = views::tree::rows_height(self.area, views::allocations::detail(&self.calls))
+                    .saturating_sub(1);
                 let members = self.calls.members.take().unwrap_or_default();
                 self.allocations.refresh(subject, &live, &members, &self.calls.tree.outline, rows);
                 self.calls.members = Some(members);
@@ -364,7 +391,8 @@ impl Pane {
             }
             Action::Internal => self.calls.hide_internal = !self.calls.hide_internal,
             Action::Invert => self.calls.inverted = !self.calls.inverted,
-            Action::Info => self.calls.show_info = !self.calls.show_info,
+            Action::History => return self.show_history(),
+            Action::Info => self.calls.detail = self.calls.detail.next(self.view, self.area),
             _ if self.view == View::Timeline => {
                 if action == Action::Enter {
                     self.open(View::Tree);

@@ -5,6 +5,7 @@ mod chart;
 mod common;
 mod inputs;
 mod keys;
+mod pictures;
 mod screens;
 mod stories;
 mod whatif;

@@ -1,9 +1,11 @@
 //! Whole screens, at the sizes that people have.
 
-use crate::common::{PLAIN, Session};
+use crate::common::{PLAIN, Session, recording};
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (140, 42), (200, 60)];
 
 fn screens(name: &str, file: &str, keys: &[&str]) {
-    for (width, height) in [(80, 24), (160, 45)] {
+    for (width, height) in SIZES {
         let mut session = Session::open(&[file], false, (width, height), PLAIN);
         session.press(keys);
         insta::assert_snapshot!(format!("{name}_{width}x{height}"), session.text());
@@ -73,6 +75,19 @@ fn pools() {
 #[test]
 fn diff() {
     screens("diff", "leak_graph.pickle.xz", &["g", "/", "optimizer", "Enter", "x", "n", "n", "n", "D"]);
+}
+
+#[test]
+fn ranks() {
+    let paths = [0, 1, 2, 3].map(|rank| recording(&format!("rank{rank}_memory_snapshot.pickle.xz")));
+    for (width, height) in SIZES {
+        let mut session = Session::open_paths(&paths, false, (width, height), PLAIN);
+        session.press(&["6"]);
+        let text = session.text();
+        // The last lines name the file with all its folders.
+        let shown: Vec<_> = text.lines().filter(|line| !line.contains(".pickle.xz")).collect();
+        insta::assert_snapshot!(format!("ranks_{width}x{height}"), shown.join("\n"));
+    }
 }
 
 #[test]

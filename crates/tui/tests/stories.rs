@@ -2,8 +2,11 @@
 
 use crate::common::{PLAIN, SMALL, Session, made_json, recording};
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::style::Modifier;
 use vramscope_analysis::query::Pattern;
-use vramscope_tui::{Effect, Loader, News};
+use vramscope_tui::{Effect, Loader, News, draw};
 
 fn open(name: &str, size: (u16, u16)) -> Session {
     Session::open(&[name], false, size, PLAIN)
@@ -31,7 +34,7 @@ fn event(session: &mut Session) -> u64 {
 #[test]
 fn zooming_keeps_the_cursor_on_the_screen() {
     let mut oom = open("oom.pickle.xz", SMALL);
-    oom.press(&["+"]).shows("event 11 822, the last");
+    oom.press(&["+"]).shows("event 11 822");
     // 11 824 moments, the last 5 912 on 70 columns: the column before the last begins at moment
     // 5 912 + 68 × 5 912 / 70 and ends before 5 912 + 69 × 5 912 / 70, and an event is one less than its moment.
     oom.press(&["Left"]);
@@ -423,4 +426,85 @@ fn nothing_is_cut_without_a_mark() {
             }
         }
     }
+}
+
+/// Presses keys and counts them.
+fn after(session: &mut Session, keys: &[&str], most: usize) -> String {
+    assert!(keys.len() <= most, "{keys:?}");
+    session.press(keys).text()
+}
+
+#[test]
+fn what_filled_memory_takes_no_key() {
+    // oom.oracle.json: at most 4 282 391 560 bytes were requested, 3.99 GiB.
+    let mut oom = open("oom.pickle.xz", SMALL);
+    let first = after(&mut oom, &[], 1);
+    assert!(first.contains("peak 3.99 GiB") && first.contains("live at event 11 822, by line"), "{first}");
+    assert!(first.contains("1.26 GiB  31.6%       15  modeling_llama.py:175 forward"), "{first}");
+}
+
+#[test]
+fn what_leaked_takes_one_key() {
+    let mut leak = open("leak_graph.pickle.xz", SMALL);
+    assert!(leak.text().contains("an autograd graph is kept: memory grows by 123 MiB"));
+    let found = after(&mut leak, &["5"], 1);
+    assert!(found.contains("line                  capture.py:79 train"), "{found}");
+    assert!(found.contains("Keep numbers, not tensors: use .item() or .detach()"), "{found}");
+}
+
+#[test]
+fn why_it_failed_takes_one_key() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    assert!(oom.text().contains("out of memory at event 11 822"));
+    let found = after(&mut oom, &["5"], 1);
+    assert!(found.contains("135 GiB was free on the device, but a per-process limit applied"), "{found}");
+}
+
+#[test]
+fn which_rank_takes_one_key() {
+    let paths = [0, 1, 2, 3].map(|rank| recording(&format!("rank{rank}_memory_snapshot.pickle.xz")));
+    let mut ranks = Session::open_paths(&paths, false, SMALL, PLAIN);
+    assert!(ranks.text().contains("rank 2 stands out"));
+    let found = after(&mut ranks, &["6"], 2);
+    let row = found.lines().find(|line| line.contains("rank 2") && line.contains('▲')).unwrap();
+    assert!(!row.contains("rank 0"), "{found}");
+}
+
+#[test]
+fn who_had_an_address_takes_two_keys() {
+    let mut pools = open("cudagraph_pools.pickle.xz", SMALL);
+    let found = after(&mut pools, &["4", "H"], 2);
+    // "12 of 345 events pass 0x7f0a8c000000"
+    let line = found.lines().find(|line| line.contains("events pass 0x")).unwrap();
+    let wanted = line.split("0x").nth(1).unwrap().split(' ').next().unwrap();
+    let wanted = u64::from_str_radix(wanted, 16).unwrap();
+    let (inputs, _) = vramscope_files::find(&[recording("cudagraph_pools.pickle.xz")]);
+    let opened = vramscope_files::open(&inputs[0], None, &()).unwrap();
+    let events = opened.snapshot.events(vramscope_snapshot::DeviceId(0));
+    let has = events.iter().filter(|event| event.addr <= wanted && wanted < event.addr + event.size.max(1));
+    let count = has.count();
+    assert!(count > 1 && line.starts_with(&format!("{count} of {} events", events.len())), "{line}: {count}");
+    // From a list of allocations it is one more.
+    assert!(after(&mut pools, &["Esc", "a", "H"], 3).contains("events pass 0x"));
+}
+
+#[test]
+fn a_file_without_events_opens_the_map() {
+    let state = made_json();
+    let start = state.find("\"device_traces\"").unwrap();
+    let json = format!("{}\"device_traces\": [[]]}}", &state[..start]);
+    let mut only = Session::open_bytes(json.as_bytes(), SMALL);
+    only.shows("2.00 MiB reserved").shows("largest hole").press(&["1"]).shows("600 B requested");
+}
+
+#[test]
+fn a_selected_bar_is_as_long_as_the_others_without_colors() {
+    let mut pools = open("cudagraph_pools.pickle.xz", SMALL);
+    pools.press(&["8"]);
+    let mut screen = Terminal::new(TestBackend::new(SMALL.0, SMALL.1)).unwrap();
+    screen.draw(|frame| draw(frame, &pools.app)).unwrap();
+    let row: Vec<_> = (0..SMALL.0).map(|x| &screen.backend().buffer()[(x, 4)]).collect();
+    assert!(row[5].modifier.contains(Modifier::REVERSED), "the first pool is selected");
+    let bar: Vec<_> = row.iter().filter(|cell| cell.symbol() == "█").collect();
+    assert!(bar.len() > 3 && bar.iter().all(|cell| !cell.modifier.contains(Modifier::REVERSED)));
 }

@@ -3,7 +3,8 @@
 // and the extension with an editor that stands in for VS Code's.
 
 const assert = require("node:assert/strict");
-const { chmodSync, mkdtempSync, writeFileSync } = require("node:fs");
+const { spawnSync } = require("node:child_process");
+const { chmodSync, mkdtempSync, readFileSync, writeFileSync } = require("node:fs");
 const Module = require("node:module");
 const { tmpdir } = require("node:os");
 const { join } = require("node:path");
@@ -32,6 +33,18 @@ test("the address is the first line that the server prints", async () => {
   assert.deepEqual([server.address, server.port], [ADDRESS, 41234]);
   server.stop();
   assert.match(await server.ended, /SIGTERM/);
+});
+
+test("no server outlives the editor", async () => {
+  // An editor that is told to end while a server runs: the host of extensions ends by itself then.
+  const script = `
+    const { start } = require(${JSON.stringify(join(__dirname, "../server"))});
+    start(process.argv[1], "/runs/oom.pickle").then(() => process.exit(0));`;
+  const named = program(`require("node:fs").writeFileSync(__filename + ".pid", String(process.pid));${SERVES}`);
+  spawnSync(process.execPath, ["-e", script, named]);
+  const pid = Number(readFileSync(`${named}.pid`, "utf8"));
+  const is_alive = () => { try { process.kill(pid, 0); return true; } catch { return false; } };
+  while (is_alive()) await new Promise((done) => setTimeout(done, 20));
 });
 
 test("behind a proxy the server answers to its name", () => {

@@ -23,6 +23,7 @@
 
 mod address;
 mod clock;
+pub(crate) mod columns;
 mod density;
 pub(crate) mod extreme;
 mod levels;
@@ -30,6 +31,7 @@ mod pile;
 
 pub use address::{Lane, Lanes, lanes};
 pub use clock::Clock;
+pub use columns::Extremes;
 pub use density::density;
 pub use levels::Levels;
 pub use pile::Pile;

@@ -40,6 +40,8 @@ use timeline::{NOTHING_STATED, Source, Timeline};
 use verdict::Verdict;
 
 use crate::conclusions::backward::attribute;
+use crate::pictures::Extremes;
+use crate::pictures::columns::Walked;
 use crate::pictures::extreme::End;
 use crate::questions::made::{Made, MadeOverTime};
 
@@ -261,6 +263,21 @@ impl Replay {
     /// The least and the greatest of each counter from one moment to another, both included.
     pub fn extremes(&self, from: Moment, to: Moment) -> (Counters, Counters) {
         self.timeline.extremes(&self.source(), from, to)
+    }
+
+    /// The extremes of stretches, both ends of each included, and where a counter is highest in them. For stretches in
+    /// order, it costs less than [`Replay::extremes`] and [`Replay::highest`] of each.
+    pub fn extremes_of(
+        &self,
+        counter: Counter,
+        stretches: impl IntoIterator<Item = (Moment, Moment)>,
+    ) -> impl Iterator<Item = Extremes> {
+        let (source, mut ends) = (self.source(), Walked::default());
+        stretches.into_iter().map(move |(from, to)| {
+            let mut found = self.timeline.extremes_and_highest(&source, counter, (from, to), &mut ends);
+            found.highest = self.when_served(counter, found.highest, to.min(self.end()));
+            found
+        })
     }
 
     /// The first moment in a stretch, both ends included, at which a counter is highest in it. Reserved bytes count as

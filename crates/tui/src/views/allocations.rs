@@ -6,7 +6,8 @@ use vramscope_analysis::query::Pattern;
 use vramscope_analysis::{AllocIdx, Moment, Place};
 use vramscope_format::{count, elide_place, fit, plural, size};
 
-use super::{matches_frame, put, row_of, share_cell};
+use super::{matches_frame, put, row_of, select, share_cell};
+use crate::calls::{Calls, Detail};
 use crate::document::Subject;
 use crate::keys::Action;
 use crate::list::List;
@@ -152,8 +153,13 @@ impl Allocations {
     }
 }
 
+/// How much is shown about the selected allocation: the list alone says too little.
+pub(crate) fn detail(calls: &Calls) -> Detail {
+    if calls.detail == Detail::All { Detail::All } else { Detail::Some }
+}
+
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
-    let (rows, info) = super::tree::layout(area, true);
+    let (rows, info) = super::tree::layout(area, detail(&pane.calls));
     let view = &pane.allocations;
     let subject = pane.subject();
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
@@ -184,7 +190,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let room = usize::from(line.right().saturating_sub(x));
         put(buffer, line, x, line.y, &elide_place(&subject.place(allocation.stack), room), text);
         if at == view.list.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
     if view.rows.is_empty() {

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use vramscope_analysis::Counter;
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
-use vramscope_format::size;
+use vramscope_format::{size, width};
 
 use super::put;
 use super::timeline::{Column, Timeline, parts_at};
@@ -34,6 +34,7 @@ impl Chart<'_> {
     pub(crate) fn draw(&self, buffer: &mut Buffer, theme: &Theme) {
         let cursor = self.timeline.cursor_column(self.area.width.into());
         let stacked = is_stacked(self.counter, theme);
+        let colors = CategoryColors::new(theme);
         let mut before = None;
         for (number, column) in self.timeline.columns().iter().enumerate().take(self.area.width.into()) {
             let x = self.area.x + number as u16;
@@ -45,7 +46,7 @@ impl Chart<'_> {
                 self.draw_cursor(buffer, x, column, theme);
             }
             match stacked && !is_cursor {
-                true => self.draw_stack(buffer, x, column, theme),
+                true => self.draw_stack(buffer, x, column, &colors),
                 false => self.draw_bar(buffer, x, column, is_cursor, theme),
             }
         }
@@ -139,7 +140,7 @@ impl Chart<'_> {
 
     /// The categories of a column one above the other, fainter above what the column has all the time. A cell has two
     /// colors: where more meet in it, the largest of the others is behind.
-    fn draw_stack(&self, buffer: &mut Buffer, x: u16, column: &Column, theme: &Theme) {
+    fn draw_stack(&self, buffer: &mut Buffer, x: u16, column: &Column, theme: &CategoryColors) {
         let least = (self.height)(column.min[self.counter]);
         let mut sum = 0_u64;
         let tops: Vec<f64> = column
@@ -159,23 +160,50 @@ impl Chart<'_> {
             let color_at = |eighth: usize| -> Option<Color> {
                 let level = base + (eighth as f64 + 0.5) / 8.0;
                 let category = tops.iter().position(|top| level < *top)?;
-                Some(theme.category(category, level > least))
+                Some(theme.of(category, level > least))
             };
-            let mut colors: [Option<Color>; 8] = std::array::from_fn(color_at);
+            // Most cells have one color: if both ends have the same, so has what is between.
+            let is_one =
+                (base + 1.0 <= least || base >= least) && color_at(0).is_some() && color_at(0) == color_at(7);
+            let mut colors: [Option<Color>; 8] =
+                if is_one { [color_at(0); 8] } else { std::array::from_fn(color_at) };
             // A spike is seen, however low.
             if row == 0 && colors[0].is_none() {
-                colors[0] =
-                    tops.iter().position(|top| *top > 0.0).map(|category| theme.category(category, true));
+                colors[0] = tops.iter().position(|top| *top > 0.0).map(|category| theme.of(category, true));
             }
             let Some(lower) = colors[0] else { continue };
             let full = colors.iter().take_while(|color| **color == Some(lower)).count();
             let upper = most_common(&colors[full..]);
+            // Of sixteen colors none is fainter: what a column has at times is half a block.
+            let is_faint = !theme.has_faint && base + 0.5 > least && full == 8;
+            let symbol = if is_faint { "▒" } else { EIGHTHS[full] };
             if let Some(cell) = buffer.cell_mut((x, self.area.bottom() - 1 - row)) {
                 // What was there before leaves nothing behind.
                 cell.reset();
-                cell.set_symbol(EIGHTHS[full]).set_fg(lower).set_bg(upper.unwrap_or(Color::Reset));
+                cell.set_symbol(symbol).set_fg(lower).set_bg(upper.unwrap_or(Color::Reset));
             }
         }
+    }
+}
+
+/// The colors of categories, worked out once for all columns.
+struct CategoryColors {
+    solid: Vec<Color>,
+    faint: Vec<Color>,
+    /// Whether a color has a fainter one.
+    has_faint: bool,
+}
+
+impl CategoryColors {
+    fn new(theme: &Theme) -> Self {
+        let all =
+            |faded| (0..DEFAULT_CATEGORIES.len()).map(|category| theme.category(category, faded)).collect();
+        Self { solid: all(false), faint: all(true), has_faint: theme.colors > Colors::Sixteen }
+    }
+
+    fn of(&self, category: usize, faint: bool) -> Color {
+        let colors = if faint { &self.faint } else { &self.solid };
+        colors.get(category).copied().unwrap_or(Color::Reset)
     }
 }
 
@@ -194,16 +222,27 @@ pub(crate) fn legend(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme
     let mut named: Vec<(usize, u64)> =
         parts.into_iter().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
     named.sort_by_key(|(category, bytes)| (std::cmp::Reverse(*bytes), *category));
-    let mut x = area.x;
-    for (category, bytes) in named {
-        let words = format!("{} {}", DEFAULT_CATEGORIES[category], size(bytes));
-        let wide = vramscope_format::width(&words) as u16 + 2;
-        if x + wide > area.right() {
-            break;
+    let words =
+        |(category, bytes): &(usize, u64)| format!("{} {}", DEFAULT_CATEGORIES[*category], size(*bytes));
+    // What has no room is added up.
+    let rest = |from: usize| match &named[from..] {
+        [] => String::new(),
+        left => {
+            let bytes = left.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+            format!("{} more {}", left.len(), size(bytes))
         }
-        x = put(buffer, area, x, area.y, "■ ", Style::new().fg(theme.category(category, false)));
-        x = put(buffer, area, x, area.y, &words, theme.style(Role::Text)) + 2;
+    };
+    let columns = |shown: usize| {
+        let entries: usize = named[..shown].iter().map(|entry| width(&words(entry)) + 4).sum();
+        (entries + width(&rest(shown))).saturating_sub(if shown == named.len() { 2 } else { 0 })
+    };
+    let shown = (0..=named.len()).rev().find(|&shown| columns(shown) <= area.width.into()).unwrap_or(0);
+    let mut x = area.x;
+    for entry in &named[..shown] {
+        x = put(buffer, area, x, area.y, "■ ", Style::new().fg(theme.category(entry.0, false)));
+        x = put(buffer, area, x, area.y, &words(entry), theme.style(Role::Text)) + 2;
     }
+    put(buffer, area, x, area.y, &rest(shown), theme.style(Role::Dim));
 }
 
 /// The whole run in one row, with the part that is shown in color.

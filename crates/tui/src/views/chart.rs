@@ -180,14 +180,17 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     let value = format!("{} {}", bytes(counters[counter]), counter.name());
     let mut x = put(buffer, area, area.x, area.y, &value, theme.style(Role::Cursor));
     let place = format!("  {}", subject.moment_name(at));
-    let is_last = at == replay.end() && replay.events() > 0;
-    let last = if is_last { format!("{place}, the last") } else { place.clone() };
-    let place = if width(&last) <= usize::from(area.right().saturating_sub(x)) { last } else { place };
-    x = put(buffer, area, x, area.y, &place, text);
-    if let Some(found) = &pane.timeline.phases {
-        let words = format!(" · phase {} of {}", count(found.begun(at)), count(found.len()));
-        x = put(buffer, area, x, area.y, &words, theme.style(Role::Match));
-    }
+    let phases = match &pane.timeline.phases {
+        Some(found) => format!(" · phase {} of {}", count(found.begun(at)), count(found.len())),
+        None => String::new(),
+    };
+    // What there is room for, by what says most.
+    let mut room = usize::from(area.right().saturating_sub(x)).saturating_sub(width(&place) + width(&phases));
+    let mut fits = |words: &str| {
+        let has_room = width(words) <= room;
+        room -= if has_room { width(words) } else { 0 };
+        has_room
+    };
     let mut more = Vec::new();
     if let Some(mark) = pane.scope.mark.filter(|mark| *mark != at) {
         let since = counters[counter].saturating_sub(replay.counters(mark)[counter]);
@@ -200,24 +203,29 @@ fn draw_status(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
             false => "reserved is not in this file".into(),
         });
     }
-    if area.width >= 120
-        && let Some(time_us) = subject.time(at)
-    {
-        more.push(time(time_us));
-    }
-    for part in more.iter().map(|part| format!(" · {part}")) {
-        if width(&part) <= usize::from(area.right().saturating_sub(x)) {
-            x = put(buffer, area, x, area.y, &part, dim);
-        }
-    }
-    if let (Some(_), Some(entry)) = (pane.simulated(), pane.whatif.selected()) {
-        let words = format!("━ simulated with {}", entry.under.name());
-        put_right(buffer, area, x + 2, area.y, &words, theme.style(Role::Warm));
-        return;
-    }
+    let mut parts: Vec<String> =
+        more.iter().map(|part| format!(" · {part}")).filter(|part| fits(part)).collect();
     let peak = replay.peak(counter);
-    let words = format!("peak {} at {}", bytes(peak.bytes), subject.moment_name(peak.at));
-    put_right(buffer, area, x + 2, area.y, &words, dim);
+    let (mut right, role) = match (pane.simulated(), pane.whatif.selected()) {
+        (Some(_), Some(entry)) => (format!("━ simulated with {}", entry.under.name()), Role::Warm),
+        _ => (format!("peak {}", bytes(peak.bytes)), Role::Dim),
+    };
+    if !fits(&format!("  {right}")) {
+        right.clear();
+    }
+    let is_last = at == replay.end() && replay.events() > 0 && fits(", the last");
+    let peak_at = format!(" at {}", subject.moment_name(peak.at));
+    if role == Role::Dim && !right.is_empty() && fits(&peak_at) {
+        right += &peak_at;
+    }
+    parts.extend(subject.time(at).map(|time_us| format!(" · {}", time(time_us))).filter(|part| fits(part)));
+    x = put(buffer, area, x, area.y, &place, text);
+    x = put(buffer, area, x, area.y, if is_last { ", the last" } else { "" }, text);
+    x = put(buffer, area, x, area.y, &phases, theme.style(Role::Match));
+    for part in parts {
+        x = put(buffer, area, x, area.y, &part, dim);
+    }
+    put_right(buffer, area, x, area.y, &right, theme.style(role));
 }
 
 /// The recorded reserved bytes, and over them those of the selected settings.
@@ -404,10 +412,12 @@ fn draw_axis(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     // As many decimals as tell neighbors apart.
     let decimals = (6.0 - step.log10().floor()).clamp(0.0, 6.0) as usize;
     let mut free_from = labels.x;
-    let mut number = ((timeline.from - first) as f64 / step).ceil() as i64;
+    // An event is one less than the moment after it.
+    let after = i64::from(timeline.axis == Axis::Events);
+    let mut number = ((timeline.from - first - after) as f64 / step).ceil().max(0.0) as i64;
     loop {
         let value = (number as f64 * step) as i64 + first;
-        let Some(column) = timeline.column_of(value, area.width.into()) else { break };
+        let Some(column) = timeline.column_of(value + after, area.width.into()) else { break };
         let text = match timeline.axis {
             Axis::Events => count((value - first) as u64),
             Axis::Time => since(value - first, decimals),

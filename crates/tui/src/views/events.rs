@@ -8,7 +8,7 @@ use vramscope_analysis::query::Pattern;
 use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size, width};
 use vramscope_snapshot::{Action as Did, EventIdx, StackId};
 
-use super::{matches_frame, put, row_of};
+use super::{matches_frame, put, row_of, select};
 use crate::document::Subject;
 use crate::keys::Action;
 use crate::list::List;
@@ -240,7 +240,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let shown = if event.action == Did::Oom { fit(&place, room) } else { elide_place(&place, room) };
         put(buffer, line, x, line.y, &shown, if role == Role::Dim { dim } else { text });
         if at == view.list.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
     if view.len() == 0 {

@@ -262,10 +262,19 @@ fn draw_facts(buffer: &mut Buffer, area: Rect, info: &Info, theme: &Theme) -> u1
     let room = usize::from(area.width);
     put(buffer, area, area.x, area.y, &elide_place(&info.title, room), theme.style(Role::Title));
     let mut row = 1;
-    for (name, value) in &info.facts {
+    // What has no room is counted.
+    let lines = usize::from(area.height.saturating_sub(1));
+    let shown = if info.facts.len() <= lines { info.facts.len() } else { lines.saturating_sub(1) };
+    for (name, value) in &info.facts[..shown] {
         let line = row_of(area, row);
         let x = put(buffer, line, line.x, line.y, &format!("{name:<10}"), dim);
         put(buffer, line, x, line.y, &fit(value, room.saturating_sub(10)), text);
+        row += 1;
+    }
+    if shown < info.facts.len() {
+        let line = row_of(area, row);
+        let names: Vec<_> = info.facts[shown..].iter().map(|(name, _)| *name).collect();
+        put(buffer, line, line.x, line.y, &fit(&format!("i: {}", names.join(", ")), room), dim);
         row += 1;
     }
     if !info.source.is_empty() && row + 2 < area.height {

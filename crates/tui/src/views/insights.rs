@@ -6,7 +6,7 @@ use vramscope_format::{fit, plural, printable, size, width, wrap};
 
 use vramscope_analysis::Severity;
 
-use super::{put, put_right, row_of};
+use super::{put, put_right, row_of, select};
 use crate::insight::Insight;
 use crate::pane::Pane;
 use crate::theme::{Role, Theme};
@@ -55,7 +55,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let room = usize::from(line.right().saturating_sub(x));
         put(buffer, line, x, line.y, &fit(&insight.what, room), text);
         if at == pane.insights.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
     put(buffer, area, area.x, list.bottom(), &"─".repeat(area.width.into()), dim);

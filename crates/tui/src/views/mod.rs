@@ -19,9 +19,11 @@ pub(crate) mod whatif;
 
 pub(crate) use chart::{Shape, layout as timeline_layout};
 
+use std::borrow::Cow;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use vramscope_analysis::query::Pattern;
 use vramscope_analysis::{Line, Place, is_of_program};
 use vramscope_format::{fit, frame_text, printable, share, width};
@@ -134,10 +136,24 @@ pub(crate) fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, s
         return x;
     }
     let room = usize::from(area.right() - x);
-    if width(text.trim_end()) > room {
-        return buffer.set_stringn(x, y, fit(text, room), room, style).0;
+    let is_cut = width(text.trim_end()) > room;
+    let shown: Cow<'_, str> = if is_cut { fit(text, room).into() } else { text.into() };
+    #[cfg(test)]
+    crate::tests::written(buffer, (x, y), &shown, text);
+    buffer.set_stringn(x, y, shown, room, style).0
+}
+
+/// Marks a row as selected. A bar in it stays as it is: reversed, it would be as long as what is not there.
+pub(crate) fn select(buffer: &mut Buffer, line: Rect, theme: &Theme) {
+    buffer.set_style(line, theme.style(Role::Selected));
+    let line = line.intersection(buffer.area);
+    for (x, y) in line.positions().map(|position| (position.x, position.y)) {
+        if let Some(cell) = buffer.cell_mut((x, y))
+            && cell.symbol().starts_with(|c| ('▀'..='▟').contains(&c))
+        {
+            cell.modifier.remove(Modifier::REVERSED);
+        }
     }
-    buffer.set_stringn(x, y, text, room, style).0
 }
 
 /// Writes a text that ends at the right edge, if there is room right of a column.

@@ -9,7 +9,7 @@ use vramscope_analysis::{Moment, State};
 use vramscope_format::{bytes, count, fit, plural, pool, size, stream, width};
 use vramscope_snapshot::{Pool, PoolId};
 
-use super::{put, put_no_map, row_of};
+use super::{put, put_no_map, row_of, select};
 use crate::document::Subject;
 use crate::keys::Action;
 use crate::list::List;
@@ -153,9 +153,11 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let room = f64::from(line.right().saturating_sub(x + 1));
         let bar = |n: u64| (n as f64 / most as f64 * room).round() as usize;
         let x = put(buffer, line, x, line.y, &"█".repeat(bar(active)), theme.style(Role::Bar));
-        put(buffer, line, x, line.y, &"░".repeat(bar(pool_row.reserved).saturating_sub(bar(active))), dim);
+        // Something is seen where there is something.
+        let all = bar(pool_row.reserved).max(1);
+        put(buffer, line, x, line.y, &"░".repeat(all.saturating_sub(bar(active))), dim);
         if at == view.list.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
     if view.rows.is_empty() {

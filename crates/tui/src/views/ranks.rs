@@ -6,7 +6,7 @@ use vramscope_engine::{Figures, Fleet};
 use vramscope_format::{Units, bytes, change, elide_place, fit, fit_end, plural, printable, width, words};
 
 use super::bars::EIGHTHS;
-use super::{heat, put, row_of};
+use super::{heat, put, row_of, select};
 use crate::ranks::{Progress, Ranks};
 use crate::theme::{Role, Theme};
 
@@ -151,7 +151,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, ranks: &Ranks, open: &[&std:
             }
         }
         if at == ranks.list.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
     if let Some(map) = &ranks.heat {

@@ -1,6 +1,7 @@
 //! Memory over the trace: what is shown, and where the cursor is.
 
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
+use vramscope_analysis::pictures::Extremes;
 use vramscope_analysis::query::Pattern;
 use vramscope_analysis::{Counter, Counters, Moment, is_internal_phase};
 
@@ -123,24 +124,37 @@ impl Timeline {
         if self.made_for == Some(key) {
             return;
         }
-        let column = |number: usize| {
-            let (from, to) = self.moments(subject, self.steps(number, columns));
-            let (min, max) = subject.replay().extremes(from, to);
-            let parts = parts_at(subject, subject.replay().highest(Counter::Requested, from, to));
-            Column { from, to, min, max, parts }
+        let stretches = self.stretches(subject, columns);
+        let extremes = subject.replay().extremes_of(Counter::Requested, stretches.iter().copied());
+        let column = |(&(from, to), Extremes { min, max, highest }): (&(Moment, Moment), Extremes)| Column {
+            from,
+            to,
+            min,
+            max,
+            parts: parts_at(subject, highest),
         };
-        self.columns = (0..columns).map(column).collect();
+        self.columns = stretches.iter().zip(extremes).map(column).collect();
         self.made_for = Some(key);
         self.whole = Vec::new();
         if self.is_zoomed(subject) {
             let (first, last) = self.bounds(subject);
             let whole = Self { axis: self.axis, ..Self::showing(first, last) };
-            let most = |number: usize| {
-                let (from, to) = whole.moments(subject, whole.steps(number, columns));
-                subject.replay().extremes(from, to).1[self.counter]
-            };
-            self.whole = (0..columns).map(most).collect();
+            let extremes = subject.replay().extremes_of(self.counter, whole.stretches(subject, columns));
+            self.whole = extremes.map(|extremes| extremes.max[self.counter]).collect();
         }
+    }
+
+    /// The moments that each column stands for. A column begins with the moment that the one before it ended with.
+    fn stretches(&self, subject: Subject<'_>, columns: usize) -> Vec<(Moment, Moment)> {
+        let mut before: Option<(i64, Moment)> = None;
+        let stretch = |number: usize| {
+            let steps = self.steps(number, columns);
+            let known = before.filter(|(last, _)| *last + 1 == steps.0).map(|(_, at)| at);
+            let (from, to) = self.moments_after(subject, steps, known);
+            before = Some((steps.1, to));
+            (from, to)
+        };
+        (0..columns).map(stretch).collect()
     }
 
     /// What is shown, as the engine takes it.
@@ -181,7 +195,17 @@ impl Timeline {
     }
 
     /// The moments between two steps of the axis; on the time axis also what was before the first.
-    fn moments(&self, subject: Subject<'_>, (from, to): (i64, i64)) -> (Moment, Moment) {
+    fn moments(&self, subject: Subject<'_>, steps: (i64, i64)) -> (Moment, Moment) {
+        self.moments_after(subject, steps, None)
+    }
+
+    /// The same where the last moment of the step before is known: along time, looking one up is most of the work.
+    fn moments_after(
+        &self,
+        subject: Subject<'_>,
+        (from, to): (i64, i64),
+        known: Option<Moment>,
+    ) -> (Moment, Moment) {
         let end = subject.replay().end();
         match self.axis {
             Axis::Events => {
@@ -190,7 +214,7 @@ impl Timeline {
             }
             Axis::Time => {
                 let (times, events) = (&subject.index().times, subject.events());
-                let first = times.at(events, from.saturating_sub(1));
+                let first = known.unwrap_or_else(|| times.at(events, from.saturating_sub(1)));
                 // Nothing comes after the last time, wherever the last events without a time are.
                 let last = if to >= self.bounds(subject).1 { end } else { times.at(events, to) };
                 (first, last.max(first))

@@ -5,8 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use vramscope_format::{bytes, change, count, elide_place, fit, fit_end, printable, signed, size, width};
 
-use super::{Names, put, row_of, share_cell};
+use super::{Names, put, row_of, select, share_cell};
 use crate::branches::{Branches, Row};
+use crate::calls::Detail;
 use crate::outline::Item;
 use crate::pane::Pane;
 use crate::theme::{Role, Theme};
@@ -18,17 +19,26 @@ const BAR: usize = 16;
 /// Columns from which two calls of a chain are shown at least.
 const LEAST_FOR_TWO: usize = 30;
 
+/// Lines of the list above all that is known: two of titles, and a few rows.
+const LEAST_LIST: u16 = 6;
+
+/// Whether there is room beside the list.
+pub(crate) fn is_beside(area: Rect) -> bool {
+    area.width >= 140
+}
+
 /// Where the rows, and what is known about the selected one, are.
-pub(crate) fn layout(area: Rect, show_info: bool) -> (Rect, Rect) {
+pub(crate) fn layout(area: Rect, detail: Detail) -> (Rect, Rect) {
     let none = Rect { height: 0, ..area };
-    if !show_info {
+    if detail == Detail::None {
         (area, none)
-    } else if area.width >= 140 {
+    } else if is_beside(area) {
         let width = (area.width * 2 / 5).min(80);
         let left = Rect { width: area.width - width, ..area };
         (left, Rect { x: left.right(), width, ..area })
-    } else if area.height >= 18 {
-        let height = area.height / 3;
+    } else if area.height >= 18 || detail == Detail::All {
+        let height =
+            if detail == Detail::All { area.height.saturating_sub(LEAST_LIST) } else { area.height / 3 };
         let above = Rect { height: area.height - height, ..area };
         (above, Rect { y: above.bottom(), height, ..area })
     } else {
@@ -37,8 +47,8 @@ pub(crate) fn layout(area: Rect, show_info: bool) -> (Rect, Rect) {
 }
 
 /// Rows of the list.
-pub(crate) fn rows_height(area: Rect, show_info: bool) -> usize {
-    usize::from(layout(area, show_info).0.height.saturating_sub(2))
+pub(crate) fn rows_height(area: Rect, detail: Detail) -> usize {
+    usize::from(layout(area, detail).0.height.saturating_sub(2))
 }
 
 /// How the rows of a tree are written.
@@ -57,7 +67,7 @@ pub(crate) enum Columns {
 }
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
-    let (rows, info) = layout(area, pane.calls.show_info);
+    let (rows, info) = layout(area, pane.calls.detail);
     draw_moment(buffer, row_of(rows, 0), pane, theme);
     let list = Rect { y: rows.y + 1, height: rows.height.saturating_sub(1), ..rows };
     let names = Names::Snapshot(pane.subject().snapshot());
@@ -140,7 +150,7 @@ pub(crate) fn draw_rows(
         let line = row_of(list, row);
         draw_row(buffer, line, tree, tree.rows[at], names, look, theme);
         if at == tree.list.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
 }

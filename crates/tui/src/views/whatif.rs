@@ -9,7 +9,7 @@ use vramscope_analysis::whatif::{Remark, Row, Tone};
 use vramscope_engine::Trial;
 use vramscope_format::{bytes, fit, plural, size, width, wrap};
 
-use super::{chart, put, row_of};
+use super::{chart, put, row_of, select};
 use crate::document::Subject;
 use crate::keys::Action;
 use crate::pane::{Pane, Reply, act_in_list};
@@ -170,7 +170,7 @@ fn draw_table(buffer: &mut Buffer, area: Rect, view: &WhatIf, recorded: &Row, th
             put(buffer, line, x, line.y, &format!("{gap}{progress}"), dim);
         }
         if at == view.list.selected {
-            buffer.set_style(line, theme.style(Role::Selected));
+            select(buffer, line, theme);
         }
     }
 }

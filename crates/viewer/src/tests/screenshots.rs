@@ -36,18 +36,8 @@ fn screenshots_of_every_view() {
         "start",
     ];
     std::fs::create_dir_all(&folder).unwrap();
-    let save = |harness: &mut egui_kittest::Harness<'static, crate::App>, name: &str| {
-        let image = harness.render().unwrap();
-        // Steps of sixteen are hardly seen between black and white, and pack better.
-        let coarse = |channel: u8| if channel <= 0x20 { channel } else { channel & 0xf0 | channel >> 4 };
-        let pack = |[r, g, b, _]: [u8; 4]| match r.min(g).min(b) >= 0xe8 {
-            true => Color32::from_rgb(r, g, b),
-            false => Color32::from_rgb(coarse(r), coarse(g), coarse(b)),
-        };
-        let pixels = image.pixels().map(|pixel| pack(pixel.0)).collect();
-        let image = egui::ColorImage::new([image.width() as usize, image.height() as usize], pixels);
-        std::fs::write(folder.join(format!("{name}.png")), crate::save::png(&image)).unwrap();
-    };
+    let save =
+        |harness: &mut egui_kittest::Harness<'static, crate::App>, name: &str| save(&folder, harness, name);
     let mut harness = window(&[("oom", "")]);
     let at = point(&harness, 0.745, 0.33);
     click(&mut harness, at);
@@ -123,6 +113,35 @@ fn screenshots_of_every_view() {
     let mut harness = super::open(super::Direct::default());
     save(&mut harness, "start");
     before_and_after(&folder);
+    sizes(&folder);
+}
+
+/// Writes the window as a picture.
+fn save(folder: &Path, harness: &mut egui_kittest::Harness<'static, crate::App>, name: &str) {
+    let image = harness.render().unwrap();
+    // Steps of sixteen are hardly seen between black and white, and pack better.
+    let coarse = |channel: u8| if channel <= 0x20 { channel } else { channel & 0xf0 | channel >> 4 };
+    let pack = |[r, g, b, _]: [u8; 4]| match r.min(g).min(b) >= 0xe8 {
+        true => Color32::from_rgb(r, g, b),
+        false => Color32::from_rgb(coarse(r), coarse(g), coarse(b)),
+    };
+    let pixels = image.pixels().map(|pixel| pack(pixel.0)).collect();
+    let image = egui::ColorImage::new([image.width() as usize, image.height() as usize], pixels);
+    std::fs::write(folder.join(format!("{name}.png")), crate::save::png(&image)).unwrap();
+}
+
+/// The first screen at the sizes of windows, the last of them with two pixels to a point. `docs/screenshots/before` has
+/// those of the first version, drawn by the same lines there.
+fn sizes(folder: &Path) {
+    for (width, height, scale) in [(900, 600, 1), (1400, 900, 1), (1400, 900, 2)] {
+        let mut harness = window(&[("oom", "")]);
+        // The size counts in pixels, and in a frame of its own: a change of the scale keeps the pixels of the frame before.
+        harness.set_size(egui::vec2((width * scale) as f32, (height * scale) as f32));
+        harness.step();
+        harness.set_pixels_per_point(scale as f32);
+        settle(&mut harness);
+        save(folder, &mut harness, &format!("window-{}x{}", width * scale, height * scale));
+    }
 }
 
 /// The first commit with pictures of every view.
