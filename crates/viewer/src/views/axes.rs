@@ -10,11 +10,13 @@ use crate::view::View;
 /// Points between two ticks, at the least.
 const APART_X: f32 = 110.0;
 const APART_Y: f32 = 52.0;
+/// A low chart has them closer: one number alone is no scale.
+const LEAST_Y: usize = 3;
 
 /// Lines of bytes, with numbers in the gutter.
 pub(crate) fn bytes(painter: &Painter, view: &View, rect: Rect, palette: &Palette) {
     let most = (rect.height() / APART_Y) as usize;
-    for tick in byte_ticks(view.y, most.max(1)) {
+    for tick in byte_ticks(view.y, most.max(LEAST_Y)) {
         let y = view.screen_y(rect, tick.at).round() + 0.5;
         if y < rect.top() + 4.0 {
             continue;

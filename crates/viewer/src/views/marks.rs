@@ -112,8 +112,10 @@ fn simulated_line(tags: &mut Tags<'_>, name: &str, points: &[Pos2]) {
     tags.painter.extend(egui::Shape::dashed_line(points, Stroke::new(1.5, color), 5.0, 3.0));
     let Some(first) = points.iter().find(|point| plot.x_range().contains(point.x)) else { return };
     let y = first.y.clamp(plot.top(), plot.bottom() - 20.0) + 4.0;
-    let text = format!("simulated: {name}");
-    tags.put(pos2(first.x.max(plot.left()) + 6.0, y), Align2::LEFT_TOP, &text, color);
+    let left = first.x.max(plot.left()) + 6.0;
+    let columns = theme::columns(tags.painter, &theme::tick(), plot.right() - left);
+    let text = fit(&format!("simulated: {name}"), columns);
+    tags.put(pos2(left, y), Align2::LEFT_TOP, &text, color);
 }
 
 /// What the device has.
