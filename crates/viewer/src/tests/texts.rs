@@ -1,10 +1,10 @@
 //! No text lies on another one or is cut off without a mark, in any view, at any size of the window.
 
 use egui::epaint::ClippedShape;
-use egui::{Rect, Shape};
+use egui::{Key, Rect, Shape};
 use egui_kittest::Harness;
 
-use super::{click, open, point, settle, window};
+use super::{click, key, open, point, settle, window};
 use crate::App;
 use crate::views::Tab;
 
@@ -117,16 +117,41 @@ fn every_view(mut harness: Harness<'static, App>, name: &str, sizes: &[Size], fo
         check(&harness, &format!("{name} at {width} × {height}, alone, with a range"), found);
         harness.state_mut().show_all();
         harness.state_mut().selection.range = None;
+        key(&mut harness, Key::T);
+        check(&harness, &format!("{name} at {width} × {height}, in time"), found);
+        key(&mut harness, Key::T);
+        // Every letter of an address finds something else.
+        key(&mut harness, Key::Slash);
+        for typed in ["0", "x", "7", "f"] {
+            harness.event(egui::Event::Text(typed.into()));
+            harness.run_steps(3);
+            check(&harness, &format!("{name} at {width} × {height}, typed {typed}"), found);
+        }
+        harness.state_mut().parts.search.text = "model".into();
+        harness.run_steps(3);
+        check(&harness, &format!("{name} at {width} × {height}, a search"), found);
+        key(&mut harness, Key::Escape);
+        harness.state_mut().parts.help = true;
+        harness.run_steps(3);
+        check(&harness, &format!("{name} at {width} × {height}, keys"), found);
+        harness.state_mut().parts.help = false;
+        harness.state_mut().parts.palette = Some(String::new());
+        harness.run_steps(3);
+        check(&harness, &format!("{name} at {width} × {height}, commands"), found);
+        harness.state_mut().parts.palette = None;
+        harness.run_steps(3);
     }
 }
 
-const SIZES: [Size; 12] = [
-    (800.0, 600.0, 1.0),
+const LARGE: [Size; 5] = [
     (900.0, 600.0, 1.0),
     (1000.0, 640.0, 1.0),
     (1400.0, 900.0, 1.0),
-    (2400.0, 1400.0, 1.0),
     (1400.0, 900.0, 2.0),
+    (2400.0, 1400.0, 1.0),
+];
+const SMALL: [Size; 7] = [
+    (800.0, 600.0, 1.0),
     (800.0, 500.0, 2.0),
     (700.0, 450.0, 2.0),
     (800.0, 500.0, 3.0),
@@ -135,16 +160,32 @@ const SIZES: [Size; 12] = [
     // The smallest: a telephone.
     (400.0, 300.0, 3.0),
 ];
-
 const NARROW: [Size; 3] = [(800.0, 600.0, 1.0), (700.0, 450.0, 2.0), (640.0, 420.0, 1.0)];
 
+fn clean(found: &[String]) {
+    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+}
+
 #[test]
-fn no_text_lies_on_another_one() {
+fn no_text_lies_on_another_one_in_large_windows() {
     let mut found = Vec::new();
-    every_view(window(&[("oom", "")]), "oom", &SIZES, &mut found);
+    every_view(window(&[("oom", "")]), "oom", &LARGE, &mut found);
+    clean(&found);
+}
+
+#[test]
+fn no_text_lies_on_another_one_in_small_windows() {
+    let mut found = Vec::new();
+    every_view(window(&[("oom", "")]), "oom", &SMALL, &mut found);
+    clean(&found);
+}
+
+#[test]
+fn no_text_lies_on_another_one_whatever_is_open() {
+    let mut found = Vec::new();
     every_view(window(&[("cudagraph_pools", "")]), "pools", &NARROW, &mut found);
     let ranks = [("expandable", "rank 0"), ("expandable_mixed", "rank 1"), ("oom", "rank 2")];
     every_view(window(&ranks), "ranks", &NARROW, &mut found);
     every_view(open(super::Direct::on("inputs/ascend")), "ascend", &NARROW, &mut found);
-    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+    clean(&found);
 }

@@ -35,18 +35,15 @@ pub(crate) fn lines(painter: &Painter, view: &View, rect: Rect, palette: &Palett
 
 /// Numbers of events or time below a picture.
 pub(crate) fn numbers(painter: &Painter, view: &View, rect: Rect, palette: &Palette) {
+    let mut left = rect.left() - 2.0;
     for (x, text) in places(view, rect) {
         painter.vline(x, rect.bottom()..=rect.bottom() + 4.0, Stroke::new(1.0, palette.line));
-        painter.text(pos2(x, rect.bottom() + 5.0), Align2::CENTER_TOP, text, theme::tick(), palette.dim);
+        let at = pos2(x, rect.bottom() + 5.0);
+        let place = painter.text(at, Align2::CENTER_TOP, text, theme::tick(), palette.dim);
+        left = left.min(place.left());
     }
     let what = if view.axis == Axis::Events { "events" } else { "time" };
-    painter.text(
-        pos2(rect.left() - 8.0, rect.bottom() + 5.0),
-        Align2::RIGHT_TOP,
-        what,
-        theme::small(),
-        palette.dim,
-    );
+    painter.text(pos2(left - 6.0, rect.bottom() + 5.0), Align2::RIGHT_TOP, what, theme::small(), palette.dim);
 }
 
 fn places(view: &View, rect: Rect) -> Vec<(f32, String)> {

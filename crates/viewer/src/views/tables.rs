@@ -41,6 +41,13 @@ pub(crate) struct Tables {
     first: u32,
 }
 
+impl Tables {
+    /// A table without a limit but these.
+    pub(crate) fn of(stack: Option<StackId>, when: When) -> Self {
+        Self { stack, when, ..Self::default() }
+    }
+}
+
 /// A column: what it says, where it begins, whether numbers stand at its right edge, what it sorts by.
 #[derive(Clone, Copy)]
 struct Column(&'static str, f32, bool, Sort);

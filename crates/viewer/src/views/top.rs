@@ -5,6 +5,7 @@ use vramscope_analysis::Counter;
 use vramscope_analysis::pictures::Axis;
 use vramscope_engine::Summary;
 use vramscope_engine::color::ColorBy;
+use vramscope_format::fit_middle;
 
 use crate::app::App;
 use crate::commands::Command;
@@ -15,8 +16,10 @@ use crate::views::search;
 const TIGHT: f32 = 980.0;
 /// Narrower ones have no room for all that has a key or a command too.
 const WITH_MENUS: f32 = 600.0;
+/// The share of the bar that the name of a file may have.
+const NAME: f32 = 0.28;
 /// What the search, the verdict and the help need at least.
-const RIGHT: f32 = 130.0;
+const RIGHT: f32 = 180.0;
 const WITH_AXIS: f32 = 420.0;
 const WITH_NAME: f32 = 380.0;
 
@@ -140,6 +143,9 @@ fn chooser(app: &mut App, ui: &mut Ui, label: &Response, width: f32) {
     };
     let mut chosen = app.files.current;
     let Some(shown) = name(chosen) else { return };
+    // The rank is at the end, and what tells files apart at the beginning.
+    let columns = theme::columns(ui.painter(), &theme::body(), ui.available_width() * NAME);
+    let shown = fit_middle(&shown, columns / 2, columns);
     let combo =
         ComboBox::from_id_salt("device").width(width).truncate().selected_text(shown).show_ui(ui, |ui| {
             for (at, name) in (0..app.files.devices.len()).filter_map(|at| Some((at, name(at)?))) {
