@@ -270,3 +270,19 @@ fn what_is_older_than_the_recording_is_called_that() {
     let text = text(&vramscope(&["at", &late, "--at", "start"]).stdout);
     assert!(text.contains("(before recording began)") && !text.contains("autograd"), "{text}");
 }
+
+/// A memory timeline lists blocks: what was requested is not in it, and neither is what was reserved.
+#[test]
+fn what_a_profile_does_not_say_is_no_number() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/inputs/kineto/mt.json.gz");
+    let shown = shown(&["summary", path]);
+    assert!(
+        shown.contains("  exact: complete from the first allocation on, in sizes of blocks\n"),
+        "{shown}"
+    );
+    // The oracle of the timeline is in analysis/tests/timeline.rs.
+    let peak = shown.lines().find(|line| line.trim_start().starts_with("peak  ")).unwrap();
+    let cells: Vec<&str> = peak.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!(cells, ["peak", "not in file", "210 KiB", "210 KiB", "not in file"], "{shown}");
+    assert!(shown.contains("█ allocated") && !shown.contains("█ requested"), "{shown}");
+}

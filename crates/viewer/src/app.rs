@@ -256,7 +256,7 @@ impl App {
                 }
                 News::Failed { name, message } => {
                     self.files.reading.retain(|reading| reading.name != name);
-                    self.files.failed.push((name, message));
+                    self.files.failed.push((name, quotes(&message)));
                 }
                 News::Many { names } => {
                     self.files.fleet = Some(FleetFiles { names, ..FleetFiles::default() });
@@ -275,7 +275,7 @@ impl App {
             if summary.is_none()
                 && let Some(answer) = self.requests.want(Slot::Summary(*source), AskSummary { of: *source })
             {
-                *summary = Some(answer.value);
+                *summary = Some(quoted(answer.value));
                 self.files.name_devices();
                 ctx.request_repaint();
             }
@@ -480,4 +480,21 @@ impl App {
 /// The last part of a path.
 pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// Names in a text between quotes that a proportional font shows as such: it draws backticks as accents.
+fn quotes(text: &str) -> String {
+    text.replace('`', "'")
+}
+
+/// A summary whose sentences are to be read in a proportional font.
+fn quoted(mut summary: Arc<Summary>) -> Arc<Summary> {
+    let lists = summary.notes.iter().chain(&summary.warnings).chain(&summary.damage);
+    if lists.chain([&summary.verdict]).all(|text| !text.contains('`')) {
+        return summary;
+    }
+    let own = Arc::make_mut(&mut summary);
+    let lists = own.notes.iter_mut().chain(&mut own.warnings).chain(&mut own.damage);
+    lists.chain([&mut own.verdict]).for_each(|text| *text = quotes(text));
+    summary
 }

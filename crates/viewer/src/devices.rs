@@ -24,6 +24,9 @@ pub(crate) struct Device {
     place: Name,
 }
 
+/// The share of reading in the time until a file is open; the rest replays it.
+const READING: f32 = 0.7;
+
 /// A file on its way.
 pub(crate) struct Reading {
     pub(crate) name: String,
@@ -32,13 +35,16 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The share that is read.
+    /// The share of the work that is done, as far as it can be told.
     pub(crate) fn share(&self) -> f32 {
-        (self.done as f32 / self.total.max(1) as f32).min(1.0)
+        (self.done as f32 / self.total.max(1) as f32).min(1.0) * READING
     }
 
-    /// The same in words.
+    /// The same in words. What was read is still to be replayed, which takes a third of the time.
     pub(crate) fn progress(&self) -> String {
+        if self.total > 0 && self.done >= self.total {
+            return "replaying…".into();
+        }
         format!("{} of {}", size(self.done), size(self.total))
     }
 }

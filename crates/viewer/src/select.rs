@@ -10,7 +10,7 @@ use vramscope_snapshot::StackId;
 use crate::app::App;
 use crate::requests::Slot;
 use crate::view::View;
-use crate::views::tables::When;
+use crate::views::tables::{Tables, When};
 use crate::views::{Tab, detail};
 
 /// A range measured with the ruler, in units of the axes.
@@ -136,15 +136,14 @@ impl App {
 
     /// All allocations of a stack, in the table.
     pub(crate) fn show_stack_in_table(&mut self, stack: StackId) {
-        self.parts.tables.stack = Some(stack);
+        // All of them: whatever the table was limited to before.
+        self.parts.tables = Tables::of(Some(stack), When::All);
         self.open_tab(Tab::Tables);
     }
 
     /// All that lives while the selection does, in the table.
     pub(crate) fn show_overlap_in_table(&mut self) {
-        self.parts.tables.stack = None;
-        self.parts.tables.by_stack = false;
-        self.parts.tables.when = When::Selected;
+        self.parts.tables = Tables::of(None, When::Selected);
         self.open_tab(Tab::Tables);
     }
 

@@ -280,5 +280,5 @@ pub(crate) fn judge(snapshot: &Snapshot, device: DeviceId, settled: &Settled) ->
     } else {
         Status::Exact
     };
-    Verdict { status, estimated_bytes: excess_bytes, notes }
+    Verdict { status, estimated_bytes: excess_bytes, of_blocks: !snapshot.has.requested, notes }
 }

@@ -51,6 +51,8 @@ pub struct Verdict {
     /// Bytes in blocks whose rounded size or whose end is inferred. In a recording that only lacks its
     /// beginning, `allocated` and `active` are off by no more than this at any moment.
     pub estimated_bytes: u64,
+    /// The file lists blocks: it does not say what was requested, so that PyTorch's counters cannot be compared.
+    pub of_blocks: bool,
     /// What that means, in sentences.
     pub notes: Vec<String>,
 }
@@ -59,6 +61,9 @@ impl Verdict {
     /// The verdict in words.
     pub fn sentence(&self) -> String {
         let what = match self.status {
+            Status::Exact if self.of_blocks => {
+                "exact: complete from the first allocation on, in sizes of blocks"
+            }
             Status::Exact => {
                 return "exact: complete from the first allocation on, equal to PyTorch's counters".into();
             }
@@ -245,7 +250,7 @@ pub(crate) fn judge(
     if snapshot.damage.is_none() {
         check_end(snapshot, device, timeline.end, &mut notes);
     }
-    Verdict { status, estimated_bytes, notes }
+    Verdict { status, estimated_bytes, of_blocks: false, notes }
 }
 
 fn blocks(n: u64) -> String {

@@ -92,7 +92,8 @@ fn lines(subject: &Subject, columns: usize) -> Option<Vec<String>> {
     let mut lines: Vec<String> = curve.collect();
     lines.push(format!("  {:>LABEL$} {}", "", style::paint(Role::Warning, marks)));
     let reserved = if subject.has_reserved() { "· reserved  " } else { "" };
-    let axis = format!("{}   █ requested  {reserved}{legend}", extent(subject, from, to));
+    let sizes = if subject.snapshot().has.requested { "requested" } else { "allocated" };
+    let axis = format!("{}   █ {sizes}  {reserved}{legend}", extent(subject, from, to));
     lines.push(format!("  {:>LABEL$} {}", "", style::paint(Role::Dim, &axis)));
     Some(lines)
 }

@@ -112,12 +112,14 @@ impl Device {
 
     fn numbers(&self) -> String {
         let peak = &self.peak;
-        let mut shown = vec![
-            (text::bytes(peak.requested.bytes), "peak requested"),
-            (text::bytes(peak.allocated.bytes), "peak allocated"),
-        ];
+        let mut shown = vec![(text::bytes(peak.allocated.bytes), "peak allocated")];
+        let sizes = self.sizes();
+        if sizes == "requested" {
+            shown.insert(0, (text::bytes(peak.requested.bytes), "peak requested"));
+        }
         shown.extend(peak.reserved.map(|peak| (text::bytes(peak.bytes), "peak reserved")));
-        shown.push((text::bytes(self.end.requested), "requested at the end"));
+        let at_end = format!("{sizes} at the end");
+        shown.push((text::bytes(self.end.requested), at_end.as_str()));
         shown.push((text::count(self.events as u64), "events"));
         shown.push((text::count(self.allocations as u64), "allocations"));
         if self.failed() > 0 {
@@ -232,10 +234,8 @@ impl Device {
 
     fn counters_html(&self) -> String {
         let row = |label: &str, counters: CountersJson| {
-            let CountersJson { requested, allocated, active, reserved } = counters;
-            let [requested, allocated, active] = [requested, allocated, active].map(text::bytes);
-            let cells = [requested, allocated, active, text::stated(reserved)];
-            let cells: String = cells.iter().map(|cell| format!("<td class=\"n\">{cell}</td>")).collect();
+            let cells: String =
+                self.cells(counters).iter().map(|cell| format!("<td class=\"n\">{cell}</td>")).collect();
             format!("<tr><th>{label}</th>{cells}</tr>\n")
         };
         let Peaks { requested, allocated, active, reserved } = &self.peak;

@@ -90,9 +90,8 @@ impl Device {
             .column("active")
             .column("reserved");
         let row = |label: &str, counters: CountersJson| {
-            let CountersJson { requested, allocated, active, reserved } = counters;
-            let [requested, allocated, active] = [requested, allocated, active].map(text::bytes);
-            [label.to_owned(), requested, allocated, active, text::stated(reserved)]
+            let [requested, allocated, active, reserved] = self.cells(counters);
+            [label.to_owned(), requested, allocated, active, reserved]
         };
         let Peaks { requested, allocated, active, reserved } = &self.peak;
         // Without a history there is one moment.
@@ -143,7 +142,7 @@ impl Device {
         } else {
             "live at the peak, by line"
         };
-        let mut table = Table::new(heading).column("requested").column("share").column("count");
+        let mut table = Table::new(heading).column(self.sizes()).column("share").column("count");
         writeln!(out)?;
         let mut row = |bytes: u64, count: u64, label: String| {
             let share = bytes as f64 / total;

@@ -56,6 +56,9 @@ pub(super) struct Device {
     pub(super) verdict: VerdictJson,
     pub(super) start: CountersJson,
     pub(super) end: CountersJson,
+    /// Whether the file says what was requested, not only how large blocks are.
+    #[serde(skip)]
+    has_requested: bool,
     pub(super) peak: Peaks,
     /// The highest that what passes the filters was; none if all allocations pass.
     pub(super) kept_peak: Option<PeakJson>,
@@ -303,6 +306,18 @@ impl Device {
         )
     }
 
+    /// Counters as they are shown; what the file does not say is not shown as a number.
+    pub(super) fn cells(&self, counters: CountersJson) -> [String; 4] {
+        let CountersJson { requested, allocated, active, reserved } = counters;
+        let requested = text::stated(self.has_requested.then_some(requested));
+        [requested, text::bytes(allocated), text::bytes(active), text::stated(reserved)]
+    }
+
+    /// What the sizes of allocations are called.
+    pub(super) fn sizes(&self) -> &'static str {
+        if self.has_requested { "requested" } else { "allocated" }
+    }
+
     /// What the process could hold of the device, where the file tells.
     pub(super) fn capacity(&self) -> Option<i64> {
         self.capacity
@@ -315,7 +330,7 @@ impl Device {
         let (from, to) = subject.range();
         let peak = |counter| PeakJson::new(events, subject.peak(counter));
         let sentence = replay.verdict().sentence();
-        let Verdict { status, estimated_bytes, notes } = replay.verdict().clone();
+        let Verdict { status, estimated_bytes, of_blocks, notes } = replay.verdict().clone();
         // Without a history the one moment that counts is when the snapshot was taken.
         let at_end = Peak { bytes: replay.counters(to).requested, at: to };
         let is_state = status == Status::StateOnly;
@@ -336,6 +351,7 @@ impl Device {
             segments: snapshot.has.addresses.then(|| snapshot.segments_of(device).len()),
             stacks: stacks(snapshot, device),
             verdict: VerdictJson { status: status.name(), sentence, estimated_bytes, notes, kind: status },
+            has_requested: !of_blocks,
             start: CountersJson::new(subject, from),
             end: CountersJson::new(subject, to),
             peak: Peaks {

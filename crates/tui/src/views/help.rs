@@ -83,7 +83,7 @@ fn verdicts(of_file: Option<&Verdict>) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     for status in all {
         let own = of_file.filter(|verdict| verdict.status == status);
-        let sentence = Verdict { status, estimated_bytes: 0, notes: Vec::new() }.sentence();
+        let sentence = Verdict { status, estimated_bytes: 0, of_blocks: false, notes: Vec::new() }.sentence();
         let mark = if own.is_some() { "▸" } else { " " };
         rows.push((mark.to_owned(), sentence));
         rows.extend(own.iter().flat_map(|verdict| &verdict.notes).map(|note| ("·".to_owned(), note.clone())));

@@ -1,10 +1,10 @@
-//! No text lies on another one, in any view, at any size of the window.
+//! No text lies on another one or is cut off without a mark, in any view, at any size of the window.
 
 use egui::epaint::ClippedShape;
-use egui::{Rect, Shape};
+use egui::{Key, Rect, Shape};
 use egui_kittest::Harness;
 
-use super::{click, open, point, settle, window};
+use super::{click, key, open, point, settle, window};
 use crate::App;
 use crate::views::Tab;
 
@@ -28,6 +28,8 @@ const TABS: [Tab; 13] = [
 struct Text {
     rect: Rect,
     words: String,
+    /// Whether letters at its end lie outside of its clip.
+    is_cut: bool,
     /// The number of opaque rectangles before it: what is drawn under a later one is not seen.
     order: usize,
 }
@@ -43,7 +45,8 @@ fn gather(shape: &Shape, clip: Rect, order: usize, texts: &mut Vec<Text>, covers
                 let rect = rect.shrink(0.5);
                 let seen = rect.intersect(clip);
                 if seen.is_positive() && !row.row.text().trim().is_empty() {
-                    texts.push(Text { rect: seen, words: row.row.text(), order });
+                    let is_cut = rect.right() > clip.right() + 1.0;
+                    texts.push(Text { rect: seen, words: row.row.text(), is_cut, order });
                 }
             }
         }
@@ -51,7 +54,7 @@ fn gather(shape: &Shape, clip: Rect, order: usize, texts: &mut Vec<Text>, covers
     }
 }
 
-/// Pairs of texts that lie on each other.
+/// Pairs of texts that lie on each other, and texts whose end is cut off.
 fn overprinted(shapes: &[ClippedShape]) -> Vec<(String, String)> {
     let (mut texts, mut covers) = (Vec::new(), Vec::new());
     for (order, clipped) in shapes.iter().enumerate() {
@@ -61,7 +64,8 @@ fn overprinted(shapes: &[ClippedShape]) -> Vec<(String, String)> {
         !covers.iter().any(|(order, rect)| *order > text.order && rect.expand(1.0).contains_rect(text.rect))
     });
     texts.sort_by(|a, b| a.rect.left().total_cmp(&b.rect.left()));
-    let mut found = Vec::new();
+    let cut = texts.iter().filter(|text| text.is_cut);
+    let mut found: Vec<_> = cut.map(|text| (text.words.clone(), "its clip".to_owned())).collect();
     for (n, a) in texts.iter().enumerate() {
         for b in texts[n + 1..].iter().take_while(|b| b.rect.left() < a.rect.right()) {
             let both = a.rect.intersect(b.rect);
@@ -83,14 +87,17 @@ fn check(harness: &Harness<'static, App>, place: &str, found: &mut Vec<String>) 
     }
 }
 
-/// A size of the window in pixels, and how many of them a point has.
+/// A size of the window in points, and how many pixels a point has.
 type Size = (f32, f32, f32);
 
 fn every_view(mut harness: Harness<'static, App>, name: &str, sizes: &[Size], found: &mut Vec<String>) {
     for &(width, height, scale) in sizes {
-        harness.set_size(egui::vec2(width, height));
+        // In one frame with another scale, the size would be ignored.
         harness.set_pixels_per_point(scale);
+        harness.step();
+        harness.set_size(egui::vec2(width, height));
         settle(&mut harness);
+        assert_eq!(harness.ctx.content_rect().size(), egui::vec2(width, height));
         let name = &format!("{name} at scale {scale}");
         for tab in TABS {
             harness.state_mut().open_tab(tab);
@@ -110,26 +117,75 @@ fn every_view(mut harness: Harness<'static, App>, name: &str, sizes: &[Size], fo
         check(&harness, &format!("{name} at {width} × {height}, alone, with a range"), found);
         harness.state_mut().show_all();
         harness.state_mut().selection.range = None;
+        key(&mut harness, Key::T);
+        check(&harness, &format!("{name} at {width} × {height}, in time"), found);
+        key(&mut harness, Key::T);
+        // Every letter of an address finds something else.
+        key(&mut harness, Key::Slash);
+        for typed in ["0", "x", "7", "f"] {
+            harness.event(egui::Event::Text(typed.into()));
+            harness.run_steps(3);
+            check(&harness, &format!("{name} at {width} × {height}, typed {typed}"), found);
+        }
+        harness.state_mut().parts.search.text = "model".into();
+        harness.run_steps(3);
+        check(&harness, &format!("{name} at {width} × {height}, a search"), found);
+        key(&mut harness, Key::Escape);
+        harness.state_mut().parts.help = true;
+        harness.run_steps(3);
+        check(&harness, &format!("{name} at {width} × {height}, keys"), found);
+        harness.state_mut().parts.help = false;
+        harness.state_mut().parts.palette = Some(String::new());
+        harness.run_steps(3);
+        check(&harness, &format!("{name} at {width} × {height}, commands"), found);
+        harness.state_mut().parts.palette = None;
+        harness.run_steps(3);
     }
 }
 
-const SIZES: [Size; 6] = [
-    (800.0, 600.0, 1.0),
+const LARGE: [Size; 5] = [
+    (900.0, 600.0, 1.0),
     (1000.0, 640.0, 1.0),
     (1400.0, 900.0, 1.0),
     (1400.0, 900.0, 2.0),
-    (800.0, 500.0, 2.0),
-    // The smallest: a third of that, in points.
-    (800.0, 500.0, 3.0),
+    (2400.0, 1400.0, 1.0),
 ];
+const SMALL: [Size; 7] = [
+    (800.0, 600.0, 1.0),
+    (800.0, 500.0, 2.0),
+    (700.0, 450.0, 2.0),
+    (800.0, 500.0, 3.0),
+    (533.0, 333.0, 1.5),
+    (640.0, 700.0, 1.0),
+    // The smallest: a telephone.
+    (400.0, 300.0, 3.0),
+];
+const NARROW: [Size; 3] = [(800.0, 600.0, 1.0), (700.0, 450.0, 2.0), (640.0, 420.0, 1.0)];
+
+fn clean(found: &[String]) {
+    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+}
 
 #[test]
-fn no_text_lies_on_another_one() {
+fn no_text_lies_on_another_one_in_large_windows() {
     let mut found = Vec::new();
-    every_view(window(&[("oom", "")]), "oom", &SIZES, &mut found);
-    every_view(window(&[("cudagraph_pools", "")]), "pools", &SIZES[..1], &mut found);
+    every_view(window(&[("oom", "")]), "oom", &LARGE, &mut found);
+    clean(&found);
+}
+
+#[test]
+fn no_text_lies_on_another_one_in_small_windows() {
+    let mut found = Vec::new();
+    every_view(window(&[("oom", "")]), "oom", &SMALL, &mut found);
+    clean(&found);
+}
+
+#[test]
+fn no_text_lies_on_another_one_whatever_is_open() {
+    let mut found = Vec::new();
+    every_view(window(&[("cudagraph_pools", "")]), "pools", &NARROW, &mut found);
     let ranks = [("expandable", "rank 0"), ("expandable_mixed", "rank 1"), ("oom", "rank 2")];
-    every_view(window(&ranks), "ranks", &SIZES[..1], &mut found);
-    every_view(open(super::Direct::on("inputs/ascend")), "ascend", &SIZES[..1], &mut found);
-    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+    every_view(window(&ranks), "ranks", &NARROW, &mut found);
+    every_view(open(super::Direct::on("inputs/ascend")), "ascend", &NARROW, &mut found);
+    clean(&found);
 }

@@ -413,3 +413,71 @@ fn hatching_is_explained_where_there_is_some() {
     );
     assert!(!super::drawn(&window(&[("oom", "")]), "idle in a private pool"));
 }
+
+#[test]
+fn the_name_of_a_failed_allocation_opens_the_map() {
+    let mut harness = window(&[("oom", "")]);
+    // The words beside the line of the failure, at the right end.
+    let at = plot(&harness).right_top() + vec2(-60.0, 8.0);
+    click(&mut harness, at);
+    let app = harness.state();
+    assert_eq!(app.settings.tab, Tab::State);
+    assert_eq!(app.selection.cursor.event(), Some(replay("oom").ooms()[0].event));
+    assert_eq!(app.selection.alloc, None, "nothing behind it is selected");
+}
+
+#[test]
+fn all_of_a_stack_are_shown_whatever_the_table_was_limited_to() {
+    let mut harness = window(&[("oom", "")]);
+    key(&mut harness, Key::Num6);
+    harness.get_by_label("live at the cursor").click();
+    settle(&mut harness);
+    let at = point(&harness, 0.99, 0.3);
+    click(&mut harness, at);
+    let details = harness.state().selected_details().unwrap();
+    harness.get_by_label("Show all of them in the table").click();
+    settle(&mut harness);
+    let page = harness.state().requests.look::<AskAllocations>(Slot::Allocations).unwrap().value;
+    let stack = details.owner.stack;
+    let all = replay("oom").allocations().iter().filter(|(_, allocation)| allocation.stack == stack).count();
+    assert_eq!(page.total as usize, all);
+}
+
+#[test]
+fn segments_scroll_to_what_is_selected_elsewhere() {
+    let mut harness = window(&[("oom", "")]);
+    // So low that most rows are out of sight.
+    harness.set_size(vec2(900.0, 460.0));
+    key(&mut harness, Key::Num1);
+    settle(&mut harness);
+    let (_, summary) = harness.state().device().unwrap();
+    // Rows are sorted by size: the last one is the smallest stretch, the one with the highest address of those.
+    let last = summary.lanes.iter().min_by_key(|lane| (lane.size, std::cmp::Reverse(lane.addr))).unwrap();
+    let (addr, end) = (last.addr, last.addr + last.size);
+    let replay = replay("oom");
+    let (alloc, _) = replay.allocations().iter().find(|(_, a)| addr <= a.addr && a.addr < end).unwrap();
+    assert_eq!(harness.state().parts.segments.scroll(), 0.0);
+    harness.state_mut().select_and_show(alloc);
+    harness.run_steps(40);
+    assert!(harness.state().parts.segments.scroll() > 0.0, "of {} rows", summary.lanes.len());
+    let lanes = harness.state().requests.look::<AskLanes>(Slot::Lanes).unwrap();
+    let number = summary.lanes.iter().position(|lane| lane.addr == addr).unwrap() as u32;
+    assert!(lanes.request.lanes.iter().any(|(lane, ..)| *lane == number), "its row is drawn");
+}
+
+#[test]
+fn names_in_messages_stand_between_quotes() {
+    let mut host = super::Direct::default();
+    let message = "the file ends before `_dump_snapshot` had written it".to_owned();
+    host.news.push(News::Failed { name: "cut.pickle".into(), message });
+    let harness = open(host);
+    assert!(harness.query_by_label("the file ends before '_dump_snapshot' had written it").is_some());
+}
+
+#[test]
+fn what_is_read_but_not_open_yet_is_replayed() {
+    let mut host = super::Direct::default();
+    host.news.push(News::Reading { name: "large.pickle".into(), done: 5 << 20, total: 5 << 20 });
+    let harness = open(host);
+    assert!(harness.query_by_label("replaying…").is_some());
+}

@@ -10,11 +10,13 @@ use crate::view::View;
 /// Points between two ticks, at the least.
 const APART_X: f32 = 110.0;
 const APART_Y: f32 = 52.0;
+/// A low chart has them closer: one number alone is no scale.
+const LEAST_Y: usize = 3;
 
 /// Lines of bytes, with numbers in the gutter.
 pub(crate) fn bytes(painter: &Painter, view: &View, rect: Rect, palette: &Palette) {
     let most = (rect.height() / APART_Y) as usize;
-    for tick in byte_ticks(view.y, most.max(1)) {
+    for tick in byte_ticks(view.y, most.max(LEAST_Y)) {
         let y = view.screen_y(rect, tick.at).round() + 0.5;
         if y < rect.top() + 4.0 {
             continue;
@@ -33,18 +35,15 @@ pub(crate) fn lines(painter: &Painter, view: &View, rect: Rect, palette: &Palett
 
 /// Numbers of events or time below a picture.
 pub(crate) fn numbers(painter: &Painter, view: &View, rect: Rect, palette: &Palette) {
+    let mut left = rect.left() - 2.0;
     for (x, text) in places(view, rect) {
         painter.vline(x, rect.bottom()..=rect.bottom() + 4.0, Stroke::new(1.0, palette.line));
-        painter.text(pos2(x, rect.bottom() + 5.0), Align2::CENTER_TOP, text, theme::tick(), palette.dim);
+        let at = pos2(x, rect.bottom() + 5.0);
+        let place = painter.text(at, Align2::CENTER_TOP, text, theme::tick(), palette.dim);
+        left = left.min(place.left());
     }
     let what = if view.axis == Axis::Events { "events" } else { "time" };
-    painter.text(
-        pos2(rect.left() - 8.0, rect.bottom() + 5.0),
-        Align2::RIGHT_TOP,
-        what,
-        theme::small(),
-        palette.dim,
-    );
+    painter.text(pos2(left - 6.0, rect.bottom() + 5.0), Align2::RIGHT_TOP, what, theme::small(), palette.dim);
 }
 
 fn places(view: &View, rect: Rect) -> Vec<(f32, String)> {

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::requests::Slot;
 use crate::theme;
 use crate::views::lower::nothing;
-use crate::views::tree::ROW;
+use crate::views::tree::{NAME, ROW, STEP};
 
 /// What is compared.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         None => (of, app.parts.compare.before.unwrap_or(Moment::START)),
     };
     let after = (of, app.selection.cursor);
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let label = ui.label(RichText::new("before").color(palette.dim));
         let name = other.as_ref().map_or("this recording".to_owned(), |(at, ..)| app.name_of(*at));
         let mut chosen = app.parts.compare.other;
@@ -75,6 +75,10 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     }
     rows(app, ui, tree);
 }
+
+/// Rows that are at least so wide have the bar of the change, and the amounts before and after.
+const WITH_BAR: f32 = 420.0;
+const WITH_AMOUNTS: f32 = 560.0;
 
 fn change(node: &DiffTreeNode) -> i64 {
     signed(node.after.bytes) - signed(node.before.bytes)
@@ -127,15 +131,25 @@ fn line(app: &App, ui: &mut Ui, tree: &DiffTree, at: u32, depth: usize, is_open:
     let color = if change > 0 { palette.danger } else { palette.fine };
     let text = vramscope_format::change(change);
     painter.text(pos2(rect.left() + 92.0, y), Align2::RIGHT_CENTER, text, theme::mono(), color);
-    // Grown to the right of the middle, shrunk to the left.
-    let (middle, half) = (rect.left() + 160.0, 52.0);
-    let long = half * (change.unsigned_abs() as f64 / largest as f64) as f32;
-    let bar = if change > 0 { middle..=middle + long } else { middle - long..=middle };
-    painter.vline(middle, rect.y_range(), palette.hairline());
-    painter.rect_filled(Rect::from_x_y_ranges(bar, y - 3.0..=y + 3.0), 1.0, color.gamma_multiply(0.8));
-    let amounts = format!("{} → {}", size(node.before.bytes), size(node.after.bytes));
-    painter.text(pos2(rect.left() + 372.0, y), Align2::RIGHT_CENTER, amounts, theme::tick(), palette.dim);
-    let left = rect.left() + 384.0 + depth as f32 * 14.0;
+    let mut right = rect.left() + 104.0;
+    if rect.width() >= WITH_BAR {
+        // Grown to the right of the middle, shrunk to the left.
+        let (middle, half) = (right + 56.0, 52.0);
+        let long = half * (change.unsigned_abs() as f64 / largest as f64) as f32;
+        let bar = if change > 0 { middle..=middle + long } else { middle - long..=middle };
+        painter.vline(middle, rect.y_range(), palette.hairline());
+        painter.rect_filled(Rect::from_x_y_ranges(bar, y - 3.0..=y + 3.0), 1.0, color.gamma_multiply(0.8));
+        right += 120.0;
+    }
+    if rect.width() >= WITH_AMOUNTS {
+        let amounts = format!("{} → {}", size(node.before.bytes), size(node.after.bytes));
+        right += 148.0;
+        painter.text(pos2(right, y), Align2::RIGHT_CENTER, amounts, theme::tick(), palette.dim);
+        right += 12.0;
+    }
+    // Lines that begin far to the right leave room for a name all the same.
+    let deepest = ((rect.right() - right - NAME) / STEP).max(0.0);
+    let left = right + (depth as f32).min(deepest) * STEP;
     let mark = if node.children.is_empty() {
         ""
     } else if is_open {

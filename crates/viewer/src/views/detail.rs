@@ -71,8 +71,9 @@ fn linked(app: &App, ui: &mut Ui, name: &str, value: &str) -> bool {
         ui.spacing_mut().item_spacing.x = 6.0;
         let (rect, _) = ui.allocate_exact_size(vec2(72.0, 16.0), Sense::hover());
         ui.painter().text(rect.left_center(), Align2::LEFT_CENTER, name, theme::body(), palette.dim);
+        // In a row of its own, words would not wrap.
         let link = egui::Link::new(RichText::new(value).font(theme::mono()).color(palette.accent));
-        ui.add(link).on_hover_text(format!("Show only this {name}")).clicked()
+        ui.vertical(|ui| ui.add(link).on_hover_text(format!("Show only this {name}")).clicked()).inner
     });
     row.inner
 }

@@ -31,7 +31,7 @@ pub(crate) fn stepper(app: &mut App, ui: &mut Ui) {
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let Some((of, summary)) = app.device() else { return };
     let palette = app.palette();
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         stepper(app, ui);
         ui.label(RichText::new(format!("of {}", plural(summary.events, "event"))).color(palette.dim));
     });
@@ -94,7 +94,8 @@ fn line(app: &mut App, ui: &mut Ui, row: Option<&EventRow>) {
         "segment_alloc" | "segment_free" | "segment_map" | "segment_unmap" => palette.accent,
         _ => palette.dim,
     };
-    put(124.0, Align2::LEFT_CENTER, &words(&row.action), color);
+    // Words of up to thirteen letters, or eleven where there is less room.
+    put(if wide { 124.0 } else { 84.0 }, Align2::LEFT_CENTER, &words(&row.action), color);
     put(76.0, Align2::RIGHT_CENTER, &size(row.size), palette.text);
     if rect.width() > 700.0 {
         let address = match row.failed {

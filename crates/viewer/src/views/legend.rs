@@ -18,7 +18,7 @@ use crate::views::ranks::heading;
 /// Height of an entry.
 const ROW: f32 = 22.0;
 /// What pale colors mean.
-const PALE: &str = "pale: part of the time";
+const PALE: &str = "pale: at times";
 /// Lines that are worth listing.
 const MOST_LINES: usize = 40;
 /// Narrower lists have no room for shares in words.
@@ -250,15 +250,22 @@ fn swatch(ui: &mut Ui, color: egui::Color32, name: &str, palette: &Palette) -> e
     let painter = ui.painter_at(rect);
     let chip = Rect::from_center_size(rect.left_center() + vec2(9.0, 0.0), vec2(9.0, 9.0));
     painter.rect_filled(chip, 2.0, color);
-    let at = rect.left_center() + vec2(20.0, 0.0);
-    painter.text(at, Align2::LEFT_CENTER, name, theme::tick(), palette.text);
+    words_beside(ui, rect, name, palette);
     response
+}
+
+/// What a swatch means, as much of it as there is room for.
+fn words_beside(ui: &Ui, rect: Rect, name: &str, palette: &Palette) {
+    let painter = ui.painter_at(rect);
+    let at = rect.left_center() + vec2(20.0, 0.0);
+    let name = fit(name, theme::columns(&painter, &theme::tick(), rect.right() - at.x));
+    painter.text(at, Align2::LEFT_CENTER, name, theme::tick(), palette.text);
 }
 
 /// What hatching in the picture means.
 fn hatching(ui: &mut Ui, name: &str, palette: &Palette) {
-    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 19.0), Sense::hover());
-    let swatch = Rect::from_center_size(rect.left_center() + vec2(8.0, 0.0), vec2(9.0, 9.0));
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 19.0), Sense::hover());
+    let swatch = Rect::from_center_size(rect.left_center() + vec2(9.0, 0.0), vec2(9.0, 9.0));
     let painter = ui.painter_at(swatch);
     painter.rect_filled(swatch, 2.0, palette.hole);
     for n in -1..3 {
@@ -266,6 +273,6 @@ fn hatching(ui: &mut Ui, name: &str, palette: &Palette) {
         let line = [pos2(x, swatch.bottom()), pos2(x + 9.0, swatch.top())];
         painter.line_segment(line, egui::Stroke::new(1.0, palette.dim));
     }
-    let at = rect.left_center() + vec2(18.0, 0.0);
-    ui.painter_at(rect).text(at, Align2::LEFT_CENTER, name, theme::tick(), palette.text);
+    words_beside(ui, rect, name, palette);
+    response.on_hover_text(name);
 }

@@ -308,12 +308,26 @@ pub(crate) fn choice<T: PartialEq + Copy>(ui: &mut Ui, current: &mut T, all: &[(
 
 /// Dim words in the middle of an empty view.
 pub(crate) fn nothing(app: &App, ui: &Ui, rect: Rect, text: &str) {
-    ui.painter().text(rect.center(), Align2::CENTER_CENTER, text, theme::body(), app.palette().dim);
+    centered(app, ui, rect, text, theme::body());
+}
+
+/// Words that wrap, in the middle of a view. Gives where they end.
+fn centered(app: &App, ui: &Ui, rect: Rect, text: &str, font: egui::FontId) -> f32 {
+    let dim = app.palette().dim;
+    let mut job = egui::text::LayoutJob::simple(text.to_owned(), font, dim, rect.width());
+    job.halign = egui::Align::Center;
+    let galley = ui.painter().layout_job(job);
+    let top = rect.center() - vec2(0.0, galley.size().y / 2.0);
+    let bottom = top.y + galley.size().y;
+    ui.painter().galley(top, galley, dim);
+    bottom
 }
 
 /// Says that a file cannot tell something, in place of drawing zero.
 pub(crate) fn not_in_file(app: &App, ui: &Ui, rect: Rect, what: &str, instead: &str) {
-    nothing(app, ui, rect.translate(vec2(0.0, -10.0)), &format!("{what}: not in this file"));
-    let at = rect.center() + vec2(0.0, 10.0);
-    ui.painter().text(at, Align2::CENTER_CENTER, instead, theme::small(), app.palette().dim);
+    let above = rect.translate(vec2(0.0, -10.0));
+    let bottom = centered(app, ui, above, &format!("{what}: not in this file"), theme::body());
+    // Lines of its own height from the middle of the first one on.
+    let below = rect.translate(vec2(0.0, bottom + 12.0 - rect.center().y));
+    centered(app, ui, below, instead, theme::small());
 }

@@ -1,6 +1,7 @@
 //! Lines and words over the memory timeline: what is held, the capacity, failed allocations, the peak.
 
 use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, pos2, vec2};
+use vramscope_analysis::Moment;
 use vramscope_analysis::pictures::Axis;
 use vramscope_engine::{Curve, Summary};
 use vramscope_format::{bytes, fit, size};
@@ -16,6 +17,7 @@ const NOTE_ROOM: f32 = 300.0;
 /// Letters of a note that are shown; the rest is in its field.
 const NOTE_LETTERS: usize = 40;
 
+/// Draws them, and gives where failed allocations are named, with the moments after them.
 pub(crate) fn draw(
     painter: &Painter,
     app: &App,
@@ -23,14 +25,14 @@ pub(crate) fn draw(
     (curve, simulated): (Option<&Curve>, Option<(String, Vec<Pos2>)>),
     plot: Rect,
     palette: &Palette,
-) {
-    let mut tags = Tags { painter, plot, palette, placed: Vec::new() };
+) -> Vec<(Rect, Moment)> {
+    let mut tags = Tags { painter, plot, palette, placed: Vec::new(), failures: Vec::new() };
     failures(&mut tags, app, summary);
     notes(&mut tags, app);
     if app.isolated.is_some() {
         // The rest would be numbers of other memory.
         isolated_peak(&mut tags, app);
-        return;
+        return tags.failures;
     }
     if let Some(curve) = curve.filter(|_| summary.has.reserved) {
         held_line(&mut tags, app, curve);
@@ -40,6 +42,7 @@ pub(crate) fn draw(
     }
     capacity_line(&mut tags, app);
     peak(&mut tags, app, summary);
+    tags.failures
 }
 
 /// Small text on a piece of the ground, so that it can be read over a picture.
@@ -64,6 +67,8 @@ struct Tags<'a> {
     plot: Rect,
     palette: &'a Palette,
     placed: Vec<Rect>,
+    /// Where failed allocations are named, and the moments after them.
+    failures: Vec<(Rect, Moment)>,
 }
 
 impl Tags<'_> {
@@ -112,8 +117,10 @@ fn simulated_line(tags: &mut Tags<'_>, name: &str, points: &[Pos2]) {
     tags.painter.extend(egui::Shape::dashed_line(points, Stroke::new(1.5, color), 5.0, 3.0));
     let Some(first) = points.iter().find(|point| plot.x_range().contains(point.x)) else { return };
     let y = first.y.clamp(plot.top(), plot.bottom() - 20.0) + 4.0;
-    let text = format!("simulated: {name}");
-    tags.put(pos2(first.x.max(plot.left()) + 6.0, y), Align2::LEFT_TOP, &text, color);
+    let left = first.x.max(plot.left()) + 6.0;
+    let columns = theme::columns(tags.painter, &theme::tick(), plot.right() - left);
+    let text = fit(&format!("simulated: {name}"), columns);
+    tags.put(pos2(left, y), Align2::LEFT_TOP, &text, color);
 }
 
 /// What the device has.
@@ -150,6 +157,7 @@ fn failures(tags: &mut Tags<'_>, app: &App, summary: &Summary) {
             let text = format!("out of memory: {} requested", size(oom.requested));
             let (at, align) = tags.beside(x, OOM_ROOM);
             tags.put(pos2(at, plot.top() + 2.0), align, &text, color);
+            tags.failures.extend(tags.placed.last().map(|rect| (*rect, oom.at)));
         }
     }
 }

@@ -62,13 +62,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
             let middle = rect.center().y - amount.size().y / 2.0;
             ui.painter().galley(pos2(right, middle), amount, palette.dim);
             let name = reading.name.rsplit(['/', '\\']).next().unwrap_or(&reading.name);
-            ui.painter_at(rect.with_max_x(right - 6.0)).text(
-                rect.left_center(),
-                Align2::LEFT_CENTER,
-                name,
-                theme::small(),
-                palette.dim,
-            );
+            let columns = theme::columns(ui.painter(), &theme::tick(), right - 6.0 - rect.left());
+            let name = fit(name, columns);
+            ui.painter().text(rect.left_center(), Align2::LEFT_CENTER, name, theme::tick(), palette.dim);
         }
         if !app.files.reading.is_empty() && ui.small_button("Cancel").clicked() {
             app.requests.host.cancel();

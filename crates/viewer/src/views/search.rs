@@ -82,7 +82,9 @@ pub(crate) fn field(app: &mut App, ui: &mut Ui) {
         response.request_focus();
     }
     let open = response.has_focus();
-    egui::Popup::from_response(&response).open(open).width(WIDTH).show(|ui| {
+    let wide = WIDTH.min(ui.ctx().content_rect().width() - 24.0);
+    egui::Popup::from_response(&response).open(open).width(wide).show(|ui| {
+        ui.set_width(wide);
         list(app, ui, results);
     });
 }
@@ -131,7 +133,6 @@ fn row(hit: &Hit) -> (String, String, LineId) {
 }
 
 fn list(app: &mut App, ui: &mut Ui, results: &SearchResults) {
-    ui.set_width(WIDTH);
     let palette = app.palette();
     let heading = match &results.problem {
         Some(problem) => problem.clone(),

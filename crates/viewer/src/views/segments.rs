@@ -1,6 +1,7 @@
 //! The segment timeline: addresses over time, a row per stretch of addresses that was ever held.
 
 use egui::{Align2, Id, Rect, Sense, Ui, pos2};
+use vramscope_analysis::AllocIdx;
 use vramscope_engine::{AskLanes, Stretch, Summary};
 use vramscope_format::size;
 
@@ -25,6 +26,16 @@ const GROWN: f32 = 4.0;
 pub(crate) struct Segments {
     painted: Painted,
     scroll: f32,
+    /// The selection that was scrolled to.
+    shown: Option<AllocIdx>,
+}
+
+#[cfg(test)]
+impl Segments {
+    /// How far it is scrolled, in points.
+    pub(crate) fn scroll(&self) -> f32 {
+        self.scroll
+    }
 }
 
 /// Where each lane lies: its number, top and height in points, largest first.
@@ -75,6 +86,7 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, words()));
     let rows = layout(&summary, app.selected_details().map(|details| details.addr), plot.height());
     let deep = rows.last().map_or(0.0, |(_, top, high)| top + high);
+    to_selection(app, &summary, &rows, plot.height());
     scroll_and_zoom(app, ui, plot, &response, deep);
     let scroll = app.parts.segments.scroll;
     let scale = ui.pixels_per_point();
@@ -125,6 +137,28 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, body: Rect) {
         inside.vline(x, plot.y_range(), egui::Stroke::new(1.0, palette.accent));
     }
     hover(app, ui, &inside, &shown, &View { y: tile.y, ..view }, plot, &response);
+}
+
+/// Scrolls to the row of what was selected elsewhere.
+fn to_selection(app: &mut App, summary: &Summary, rows: &[(u32, f32, f32)], room: f32) {
+    let Some(details) = app.selected_details() else {
+        app.parts.segments.shown = app.parts.segments.shown.filter(|_| app.selection.alloc.is_some());
+        return;
+    };
+    let alloc = Some(details.owner.alloc);
+    if app.parts.segments.shown == alloc {
+        return;
+    }
+    app.parts.segments.shown = alloc;
+    let row = rows.iter().find(|(lane, ..)| {
+        let lane = &summary.lanes[*lane as usize];
+        lane.addr <= details.addr && details.addr < lane.addr.saturating_add(lane.size)
+    });
+    if let Some((_, top, high)) = row {
+        let scroll = &mut app.parts.segments.scroll;
+        // As little as shows all of it.
+        *scroll = scroll.min(*top).max(top + high - room);
+    }
 }
 
 fn scroll_and_zoom(app: &mut App, ui: &mut Ui, plot: Rect, response: &egui::Response, deep: f32) {

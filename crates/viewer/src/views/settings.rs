@@ -26,7 +26,9 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         ui.horizontal_top(|ui| {
             ui.spacing_mut().item_spacing.x = 24.0;
             for (share, content) in [0.26, 0.32, 0.42].into_iter().zip(PARTS) {
-                part(ui, room * share, |ui| content(app, ui, &summary));
+                // One that needs more than its share takes it from those after it.
+                let width = (room * share).min(ui.available_width());
+                part(ui, width, |ui| content(app, ui, &summary));
             }
         });
     });
@@ -148,6 +150,8 @@ fn capacity(app: &mut App, ui: &mut Ui) {
 }
 
 fn table<'a>(ui: &mut Ui, id: &str, rows: impl Iterator<Item = (&'a str, &'a str)>, dim: egui::Color32) {
+    // A grid keeps the widths of its columns: in another width it is another grid.
+    let id = (id, ui.available_width() as u32);
     egui::Grid::new(id).num_columns(2).spacing(vec2(16.0, 4.0)).show(ui, |ui| {
         for (name, value) in rows {
             ui.label(RichText::new(name).color(dim));

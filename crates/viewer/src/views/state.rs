@@ -4,7 +4,7 @@
 use egui::{Align2, Painter, Pos2, Rect, RichText, ScrollArea, Sense, Stroke, Ui, pos2, vec2};
 use vramscope_engine::color::Coloring;
 use vramscope_engine::{AskState, MapBlock, MapRange, MemoryMap, OomInfo};
-use vramscope_format::{bytes, elide_place, plural, share, size, stream};
+use vramscope_format::{bytes, elide_place, fit, plural, share, size, stream};
 
 use crate::app::App;
 use crate::requests::Slot;
@@ -244,7 +244,8 @@ fn draw(
         let used: u64 = range.blocks.iter().fold(0, |sum, block| sum.saturating_add(block.size));
         let free = share(range.size.saturating_sub(used), range.size);
         let kind = if range.expandable { " expandable" } else { "" };
-        let text = format!("{}{kind}, {free} free", size(range.size));
+        let columns = theme::columns(painter, &theme::tick(), piece.rect.width() - 10.0);
+        let text = fit(&format!("{}{kind}, {free} free", size(range.size)), columns);
         let at = piece.rect.left_top() + vec2(5.0, 2.0);
         super::marks::tag(painter, at, Align2::LEFT_TOP, &text, palette.dim, &palette);
     }

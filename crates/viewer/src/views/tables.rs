@@ -41,6 +41,13 @@ pub(crate) struct Tables {
     first: u32,
 }
 
+impl Tables {
+    /// A table without a limit but these.
+    pub(crate) fn of(stack: Option<StackId>, when: When) -> Self {
+        Self { stack, when, ..Self::default() }
+    }
+}
+
 /// A column: what it says, where it begins, whether numbers stand at its right edge, what it sorts by.
 #[derive(Clone, Copy)]
 struct Column(&'static str, f32, bool, Sort);
@@ -57,20 +64,34 @@ const ALLOCATIONS: [Column; 9] = [
     Column("line", 900.0, false, Sort::Place),
 ];
 
-/// Below this width there is no room for what is concluded about each.
-const WIDE: f32 = 1100.0;
+/// What goes where there is less room than this, the least important first: the line stays.
+const DISPENSABLE: [(f32, Sort); 7] = [
+    (1100.0, Sort::Module),
+    (1100.0, Sort::Category),
+    (800.0, Sort::Addr),
+    (660.0, Sort::Pressure),
+    (540.0, Sort::Size),
+    (440.0, Sort::Lifetime),
+    (340.0, Sort::Opened),
+];
 
 /// The columns of allocations that there is room for.
 fn allocation_columns(width: f32) -> Vec<Column> {
-    if width >= WIDE {
-        return ALLOCATIONS.to_vec();
-    }
-    let mut columns = ALLOCATIONS.to_vec();
-    columns.retain(|Column(.., sort)| !matches!(sort, Sort::Category | Sort::Module));
-    if let Some(Column(_, left, ..)) = columns.last_mut() {
-        *left = 610.0;
-    }
-    columns
+    let goes = |sort: Sort| DISPENSABLE.iter().any(|&(least, which)| which == sort && width < least);
+    let ends = ALLOCATIONS.iter().skip(1).map(|Column(_, left, ..)| *left);
+    let wide = ALLOCATIONS.iter().zip(ends).map(|(column, end)| end - column.1).chain([0.0]);
+    let mut left = 0.0;
+    let kept = ALLOCATIONS.into_iter().zip(wide).filter(|(Column(.., sort), _)| !goes(*sort));
+    let mut after_number = false;
+    let place = |(mut column, wide): (Column, f32)| {
+        // Words keep off numbers, which stand at the right of their column.
+        let gap = if after_number && !column.2 && wide == 0.0 { 12.0 } else { 0.0 };
+        after_number = column.2;
+        column.1 = left + gap;
+        left += wide;
+        column
+    };
+    kept.map(place).collect()
 }
 
 const STACKS: [Column; 4] = [

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::{Align2, Id, Painter, Pos2, Rect, Sense, Stroke, Ui, pos2, vec2};
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
-use vramscope_analysis::{AllocIdx, Counters};
+use vramscope_analysis::{AllocIdx, Counters, Moment};
 use vramscope_engine::color::Coloring;
 use vramscope_engine::{
     Ask, AskCurve, AskLevels, AskTile, Curve, Group, LineId, Owner, Source, Stretch, Summary, Tile, Which,
@@ -17,7 +17,7 @@ use crate::requests::{Answer, Slot};
 use crate::theme::Palette;
 use crate::view::View;
 use crate::views::marks::{self, tag};
-use crate::views::{GUTTER, axes, input, outline, range, tooltip};
+use crate::views::{GUTTER, Tab, axes, input, outline, range, tooltip};
 
 /// What hatched memory is.
 pub(crate) const IDLE: &str = "idle in a private pool";
@@ -101,13 +101,15 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     }
     let tile = pictures(app, ui, of, &summary, plot, &inside);
     let simulated = simulated(app, of, plot, ui.pixels_per_point());
-    marks::draw(&inside, app, &summary, (curve.as_deref(), simulated), plot, &palette);
+    let failures = marks::draw(&inside, app, &summary, (curve.as_deref(), simulated), plot, &palette);
     if let Some(tile) = &tile {
         let view = app.camera.view;
         let mut labels = std::mem::take(&mut app.parts.timeline.labels);
         labels.draw(&inside, tile, &view, plot, &app.coloring(None, summary.last()));
         app.parts.timeline.labels = labels;
-        hover(app, ui, &inside, tile, plot, &response, &palette);
+        if !failure(app, ui, &failures, &response) {
+            hover(app, ui, &inside, tile, plot, &response, &palette);
+        }
         menu(app, &response);
     }
     if app.files.beside.is_some() {
@@ -305,6 +307,19 @@ fn stairs(view: &View, plot: Rect, stretch: Stretch, levels: impl Iterator<Item 
         }
     }
     points
+}
+
+/// The name of a failed allocation under the pointer: a click shows the map of memory at that moment. Says whether there
+/// is one.
+fn failure(app: &mut App, ui: &Ui, failures: &[(Rect, Moment)], response: &egui::Response) -> bool {
+    let under = response.hover_pos().and_then(|at| failures.iter().find(|(rect, _)| rect.contains(at)));
+    let Some(&(_, at)) = under else { return false };
+    ui.ctx().set_cursor_icon(egui::CursorIcon::PointingHand);
+    if response.clicked() {
+        app.set_cursor(at);
+        app.open_tab(Tab::State);
+    }
+    true
 }
 
 /// What is under the pointer: its outline, its tooltip, and a click selects it.

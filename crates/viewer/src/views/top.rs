@@ -5,6 +5,7 @@ use vramscope_analysis::Counter;
 use vramscope_analysis::pictures::Axis;
 use vramscope_engine::Summary;
 use vramscope_engine::color::ColorBy;
+use vramscope_format::fit_middle;
 
 use crate::app::App;
 use crate::commands::Command;
@@ -15,6 +16,10 @@ use crate::views::search;
 const TIGHT: f32 = 980.0;
 /// Narrower ones have no room for all that has a key or a command too.
 const WITH_MENUS: f32 = 600.0;
+/// The share of the bar that the name of a file may have.
+const NAME: f32 = 0.28;
+/// What the search, the verdict and the help need at least.
+const RIGHT: f32 = 180.0;
 const WITH_AXIS: f32 = 420.0;
 const WITH_NAME: f32 = 380.0;
 
@@ -81,11 +86,15 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
 /// What is counted, and what colors mean.
 fn menus(app: &mut App, ui: &mut Ui, summary: &Summary, tight: bool) {
     let palette = app.palette();
+    let name = summary.name_of(app.settings.counter);
+    if !has_room(ui, name) {
+        return;
+    }
     let label = word(ui, if tight { "" } else { "bytes" }, &palette);
     let before = app.settings.counter;
     let combo = ComboBox::from_id_salt("bytes")
         .width(if tight { 72.0 } else { 96.0 })
-        .selected_text(summary.name_of(app.settings.counter))
+        .selected_text(name)
         .show_ui(ui, |ui| {
             let all = [Counter::Requested, Counter::Allocated, Counter::Active];
             for counter in all.into_iter().filter(|counter| summary.tells(*counter)) {
@@ -96,8 +105,11 @@ fn menus(app: &mut App, ui: &mut Ui, summary: &Summary, tight: bool) {
     if app.settings.counter != before {
         app.fit();
     }
-    let label = word(ui, if tight { "" } else { "color by" }, &palette);
     let mut color = app.color();
+    if !has_room(ui, color.name()) {
+        return;
+    }
+    let label = word(ui, if tight { "" } else { "color by" }, &palette);
     let combo = ComboBox::from_id_salt("color")
         .width(if tight { 64.0 } else { 84.0 })
         .selected_text(color.name())
@@ -110,6 +122,12 @@ fn menus(app: &mut App, ui: &mut Ui, summary: &Summary, tight: bool) {
     if color != app.color() {
         app.color_by(color);
     }
+}
+
+/// Whether a menu fits that shows a name; commands choose the same.
+fn has_room(ui: &Ui, name: &str) -> bool {
+    let name = ui.painter().layout_no_wrap(name.to_owned(), theme::body(), egui::Color32::PLACEHOLDER);
+    ui.available_width() >= name.size().x + 44.0 + RIGHT
 }
 
 fn word(ui: &mut Ui, text: &str, palette: &theme::Palette) -> Response {
@@ -125,6 +143,9 @@ fn chooser(app: &mut App, ui: &mut Ui, label: &Response, width: f32) {
     };
     let mut chosen = app.files.current;
     let Some(shown) = name(chosen) else { return };
+    // The rank is at the end, and what tells files apart at the beginning.
+    let columns = theme::columns(ui.painter(), &theme::body(), ui.available_width() * NAME);
+    let shown = fit_middle(&shown, columns / 2, columns);
     let combo =
         ComboBox::from_id_salt("device").width(width).truncate().selected_text(shown).show_ui(ui, |ui| {
             for (at, name) in (0..app.files.devices.len()).filter_map(|at| Some((at, name(at)?))) {

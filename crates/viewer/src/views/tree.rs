@@ -12,6 +12,12 @@ use crate::theme::{self, Palette};
 use crate::views::lower::choice;
 
 pub(crate) const ROW: f32 = 21.0;
+/// How far rows are moved to the right per call.
+pub(crate) const STEP: f32 = 14.0;
+/// Room that the name of a call has, however deep it is.
+pub(crate) const NAME: f32 = 140.0;
+/// Rows that are at least so wide have a bar of the share, and a count.
+const WITH_BAR: f32 = 480.0;
 
 /// What the tree keeps: which rows are open, by the names from the root down.
 #[derive(Default)]
@@ -31,7 +37,7 @@ struct Row {
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let Some((of, _)) = app.device() else { return };
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         choice(ui, &mut app.parts.tree.inverted, &[(false, "callers first"), (true, "inverted")]);
         ui.add_space(8.0);
         ui.checkbox(&mut app.settings.own_frames, "own frames only");
@@ -84,7 +90,9 @@ fn line(app: &mut App, ui: &mut Ui, tree: &Tree, row: &Row, whole: u64) {
     }
     let share = node.bytes as f32 / whole as f32;
     numbers(&painter, rect, &size(node.bytes), share, &count(node.count), &palette, palette.accent);
-    let left = rect.left() + 250.0 + row.depth as f32 * 14.0;
+    let begin = rect.left() + if rect.width() >= WITH_BAR { 250.0 } else { 94.0 };
+    let deepest = ((rect.right() - begin - NAME) / STEP).max(0.0);
+    let left = begin + (row.depth as f32).min(deepest) * STEP;
     let mark = if node.children.is_empty() {
         ""
     } else if row.is_open {
@@ -123,6 +131,9 @@ pub(crate) fn numbers(
 ) {
     let y = rect.center().y;
     painter.text(pos2(rect.left() + 82.0, y), Align2::RIGHT_CENTER, amount, theme::mono(), palette.text);
+    if rect.width() < WITH_BAR {
+        return;
+    }
     let bar = Rect::from_min_size(pos2(rect.left() + 92.0, y - 3.0), vec2(90.0, 6.0));
     painter.rect_filled(bar, 2.0, palette.line);
     let part = Rect::from_min_size(bar.min, vec2(bar.width() * share.clamp(0.0, 1.0), bar.height()));
