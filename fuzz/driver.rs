@@ -5,7 +5,6 @@ use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::{
     Counter, Counters, Moment, RankDigest, Replay, compare_ranks, fragmentation, insights, pending, phases,
-    spans,
 };
 use vramscope_snapshot::{AscendPart, AscendProfile, Damage, DeviceId, ReadError, Reader, Snapshot, ipc};
 
@@ -94,13 +93,12 @@ pub(crate) fn check_snapshot(snapshot: &Snapshot, seed: u64) {
 
 /// Every question that can be asked has an answer.
 fn check_questions(snapshot: &Snapshot, replay: &Replay) {
-    let spans = spans(snapshot, replay.device());
-    let findings = insights(snapshot, replay, &spans, &|n| n.to_string());
+    let findings = insights(snapshot, replay, &|n| n.to_string());
     assert!(
         findings.iter().all(|finding| finding.when.0 <= finding.when.1),
         "findings begin before they end"
     );
-    for phase in phases(snapshot, replay, &spans) {
+    for phase in phases(snapshot, replay) {
         assert!(phase.peak.bytes <= replay.peak(Counter::Requested).bytes, "no phase is above the peak");
     }
     let end = replay.end();
@@ -109,7 +107,7 @@ fn check_questions(snapshot: &Snapshot, replay: &Replay) {
     pending(snapshot, replay);
     let digest = || {
         let when = (replay.peak(Counter::Requested), end);
-        RankDigest::new(Some(0), (snapshot, replay, &spans), when, |_, _| true)
+        RankDigest::new(Some(0), (snapshot, replay), when, |_, _| true)
     };
     let ranks = [digest(), digest(), digest()];
     let report = compare_ranks(&ranks);

@@ -38,7 +38,7 @@ pub use conclusions::ranks::{
     outliers, rank_insights, stands_out,
 };
 pub use conclusions::recipe::Recipe;
-pub use conclusions::steps::{Step, Steps, StepsBy, steps};
+pub use conclusions::steps::{Step, Steps, StepsBy};
 pub use conclusions::stepwise::{Keep, Outliving, StepRow, Stepwise};
 pub use conclusions::trend::{Shape, Trend};
 pub use questions::capacity::{Capacity, capacity};
@@ -57,7 +57,7 @@ pub use questions::phases::{Phase, SpanSums, phase_name, phases, phases_of};
 pub use questions::pins::{Pinned, largest_fit, pinned};
 pub use questions::room::{Room, room};
 pub use questions::scaling::{Fit, Law, largest_within};
-pub use questions::spans::{Span, is_internal_phase, open_spans, spans};
+pub use questions::spans::{Span, is_internal_phase, open_spans};
 pub use questions::tree::{CallTree, Direction, Node, Place};
 pub use questions::weights::{Weight, lifetime_weights, live_weights, peak_of};
 pub use questions::{pools, shapes, whatif};

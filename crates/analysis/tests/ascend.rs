@@ -313,10 +313,8 @@ fn a_database_with_everything() {
         (vec!["aten::cat"], vec![], vec![]),
         "empty and unknown names"
     );
-    let spans: Vec<_> = vramscope_analysis::spans(&snapshot, DeviceId(0))
-        .iter()
-        .map(|span| (snapshot.text(span.name).to_owned(), span.to.0))
-        .collect();
+    let spans: Vec<_> =
+        replay.spans(&snapshot).iter().map(|span| (snapshot.text(span.name).to_owned(), span.to.0)).collect();
     // The range ends at 600 µs. Marks have whole microseconds, so a block that goes at 600.5 µs is in it.
     assert_eq!(spans, [("generate_sequences".into(), 1202), ("ProfilerStep".into(), 2002)]);
 }

@@ -38,7 +38,7 @@ fn segment(addr: u64, size: u64, used: u64, pool: u64) -> Value {
 }
 
 fn found(snapshot: &Snapshot, replay: &Replay) -> Vec<Finding> {
-    insights(snapshot, replay, &[], &|n| vramscope_format::size(n))
+    insights(snapshot, replay, &|n| vramscope_format::size(n))
 }
 
 fn evidence(finding: &Finding, name: &str) -> Amount {

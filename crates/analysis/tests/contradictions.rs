@@ -1,7 +1,7 @@
 //! Files whose events and segments contradict each other: levels stay at or above zero, and the verdict says by how
 //! much. The numbers are worked out by hand.
 
-use vramscope_analysis::{Counter, Moment, Replay, Status, fragmentation, gap, phases, spans};
+use vramscope_analysis::{Counter, Moment, Replay, Status, fragmentation, gap, phases};
 use vramscope_snapshot::{DeviceId, Reader, Snapshot};
 use vramscope_testkit::value::{Record, annotation, block, event, segment, snapshot};
 use vramscope_testkit::{Dialect, Value, pickle};
@@ -74,9 +74,8 @@ fn phases_that_are_never_closed() {
     let allocs = (0..500).map(|i| event("alloc", MIB + i * 512, 512).time(i as i64));
     let marks = (0..300).map(|i| annotation("START", "p", i));
     let (snapshot, replay) = read(snapshot([], [allocs]).set("external_annotations", Value::list(marks)));
-    let spans = spans(&snapshot, DeviceId(0));
-    assert_eq!(spans.len(), 300);
-    let found = phases(&snapshot, &replay, &spans);
+    assert_eq!(replay.spans(&snapshot).len(), 300);
+    let found = phases(&snapshot, &replay);
     assert_eq!((found.len(), found[0].count), (1, 300));
     // The highest moment is the one before everything ends, or the end if nothing does.
     assert_eq!(found[0].peak.bytes, replay.peak(Counter::Requested).bytes);

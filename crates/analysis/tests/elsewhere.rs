@@ -3,7 +3,7 @@
 use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::categories::{Rules, classify};
-use vramscope_analysis::{Capacity, Finding, Kind, Replay, insights, recorded, spans};
+use vramscope_analysis::{Capacity, Finding, Kind, Replay, insights, recorded};
 use vramscope_snapshot::{DeviceId, Snapshot, add_sidecar};
 
 const GIB: u64 = 1 << 30;
@@ -35,9 +35,8 @@ fn finding(sidecar: &Value) -> (Finding, Capacity) {
     add_sidecar(&mut snapshot, "run", sidecar.to_string().as_bytes());
     assert_eq!(snapshot.warnings, [""; 0]);
     let replay = Replay::new(&snapshot, DeviceId(0));
-    let spans = spans(&snapshot, DeviceId(0));
     let size = |bytes: u64| vramscope_format::size(bytes);
-    let mut found = insights(&snapshot, &replay, &spans, &size);
+    let mut found = insights(&snapshot, &replay, &size);
     found.retain(|finding| finding.kind == Kind::OutOfMemory);
     (found.remove(0), Capacity::of(&snapshot, &replay).unwrap())
 }

@@ -4,7 +4,7 @@ use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::{
-    Finding, Kind, KnownBy, Recipe, Replay, Severity, Shape, Stepwise, insights, minimum, spans, steps,
+    Finding, Kind, KnownBy, Recipe, Replay, Severity, Shape, Stepwise, insights, minimum,
 };
 use vramscope_snapshot::{DeviceId, Snapshot};
 
@@ -16,7 +16,7 @@ fn replayed(snapshot: Snapshot) -> (Snapshot, Replay) {
 }
 
 fn found(snapshot: &Snapshot, replay: &Replay) -> Vec<Finding> {
-    insights(snapshot, replay, &spans(snapshot, DeviceId(0)), &|n| vramscope_format::size(n))
+    insights(snapshot, replay, &|n| vramscope_format::size(n))
 }
 
 fn of(name: &str, kind: Kind) -> Option<Finding> {
@@ -302,8 +302,7 @@ fn steps_that_double_are_forecast() {
         program.take(512, &[("/x/site-packages/torch/optim/adamw.py", 7, "step"), ("train.py", 5, "main")]);
     }
     let (snapshot, replay) = program.end();
-    let spans = spans(&snapshot, DeviceId(0));
-    let stepwise = Stepwise::new(&snapshot, &replay, steps(&snapshot, &replay, &spans), None);
+    let stepwise = Stepwise::new(&snapshot, &replay, replay.steps(&snapshot).clone(), None);
     let peaks: Vec<_> = stepwise.rows.iter().map(|row| row.peak.bytes as u64 / MIB).collect();
     assert_eq!(peaks, [100, 200, 400, 800]);
     let trend = stepwise.trend.as_ref().unwrap();
@@ -318,8 +317,7 @@ fn steps_that_double_are_forecast() {
 #[test]
 fn what_outlives_a_step_is_what_it_leaks() {
     let (snapshot, replay) = replayed(common::recording("leak_graph"));
-    let spans = spans(&snapshot, DeviceId(0));
-    let stepwise = Stepwise::new(&snapshot, &replay, steps(&snapshot, &replay, &spans), None);
+    let stepwise = Stepwise::new(&snapshot, &replay, replay.steps(&snapshot).clone(), None);
     assert_eq!(stepwise.rows.len(), 6);
     let grown: Vec<i64> = stepwise.rows[2..].iter().map(|row| row.growth).collect();
     assert_eq!(stepwise.outlived, 4);
@@ -330,7 +328,7 @@ fn what_outlives_a_step_is_what_it_leaks() {
     );
     // Only some allocations: those of one size.
     let large = |_, allocation: &vramscope_analysis::Allocation| allocation.requested >= 16 * MIB;
-    let kept = Stepwise::new(&snapshot, &replay, steps(&snapshot, &replay, &spans), Some(&large));
+    let kept = Stepwise::new(&snapshot, &replay, replay.steps(&snapshot).clone(), Some(&large));
     assert!(kept.rows.iter().zip(&stepwise.rows).all(|(some, all)| some.peak.bytes < all.peak.bytes));
 }
 
@@ -340,8 +338,7 @@ fn what_outlives_a_step_is_what_it_leaks() {
 fn what_one_step_keeps_is_not_per_step() {
     let per_step = |rank: u32| {
         let (snapshot, replay) = replayed(common::recording(&format!("rank{rank}_memory_snapshot")));
-        let spans = spans(&snapshot, DeviceId(0));
-        let stepwise = Stepwise::new(&snapshot, &replay, steps(&snapshot, &replay, &spans), None);
+        let stepwise = Stepwise::new(&snapshot, &replay, replay.steps(&snapshot).clone(), None);
         assert_eq!((stepwise.rows.len(), stepwise.outlived), (6, 4));
         stepwise.outliving.iter().map(|kept| kept.per_step).sum::<u64>()
     };

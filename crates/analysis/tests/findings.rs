@@ -1,7 +1,7 @@
 //! What is said about real recordings, against PyTorch's counters.
 
 use serde_json::Value;
-use vramscope_analysis::{Moment, Replay, Status, gap, growth, moment_at_time, spans};
+use vramscope_analysis::{Moment, Replay, Status, gap, growth, moment_at_time};
 use vramscope_snapshot::DeviceId;
 
 use crate::common::{recording, recordings};
@@ -43,7 +43,7 @@ fn the_parts_of_the_gap_add_up() {
 fn a_kept_graph_grows_with_every_step() {
     let snapshot = recording("leak_graph");
     let replay = Replay::new(&snapshot, DeviceId(0));
-    let found = growth(&snapshot, &replay, &spans(&snapshot, DeviceId(0))).unwrap();
+    let found = growth(&snapshot, &replay).unwrap();
     let oracle = std::fs::read_to_string(recordings().join("leak_graph.oracle.json")).unwrap();
     let oracle: Value = serde_json::from_str(&oracle).unwrap();
     let ends: Vec<i64> = oracle["marks"]
@@ -68,7 +68,6 @@ fn a_kept_graph_grows_with_every_step() {
 fn healthy_runs_do_not_grow() {
     for name in ["llama_python", "inference_kv", "empty", "expandable", "cudagraph_pools"] {
         let snapshot = recording(name);
-        let spans = spans(&snapshot, DeviceId(0));
-        assert_eq!(growth(&snapshot, &Replay::new(&snapshot, DeviceId(0)), &spans), None, "{name}");
+        assert_eq!(growth(&snapshot, &Replay::new(&snapshot, DeviceId(0))), None, "{name}");
     }
 }

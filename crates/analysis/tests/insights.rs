@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vramscope_analysis::{
     Amount, Capacity, Counter, Finding, Kind, KnownBy, Moment, RankDigest, Replay, Severity, Status,
     compare_ranks, fragmentation, insights, largest_fit, moment_at_time, pending, phases, pinned,
-    rank_insights, spans,
+    rank_insights,
 };
 use vramscope_snapshot::{DeviceId, Snapshot};
 
@@ -37,7 +37,7 @@ fn oracle(name: &str) -> Option<Value> {
 
 fn found(snapshot: &Snapshot, replay: &Replay) -> Vec<Finding> {
     let bytes = |n: u64| vramscope_format::size(n);
-    insights(snapshot, replay, &spans(snapshot, replay.device()), &bytes)
+    insights(snapshot, replay, &bytes)
 }
 
 fn evidence(finding: &Finding, name: &str) -> Amount {
@@ -327,8 +327,7 @@ fn fragmentation_over_time_adds_up() {
 #[test]
 fn phases_have_their_peaks() {
     let (snapshot, replay) = read("llama_python");
-    let spans = spans(&snapshot, DeviceId(0));
-    let phases = phases(&snapshot, &replay, &spans);
+    let phases = phases(&snapshot, &replay);
     let names: Vec<_> = phases.iter().map(|phase| (snapshot.text(phase.name), phase.count)).collect();
     for name in ["## forward ##", "## backward ##", "## optimizer ##"] {
         assert!(names.contains(&(name, 3)), "three steps: {names:?}");
@@ -342,9 +341,8 @@ fn phases_have_their_peaks() {
 fn ranks_that_differ_are_singled_out() {
     let digest = |rank: u64| {
         let (snapshot, replay) = read(&format!("rank{rank}_memory_snapshot"));
-        let spans = spans(&snapshot, DeviceId(0));
         let when = (replay.peak(Counter::Requested), replay.end());
-        RankDigest::new(Some(rank), (&snapshot, &replay, &spans), when, |_, _| true)
+        RankDigest::new(Some(rank), (&snapshot, &replay), when, |_, _| true)
     };
     let ranks: Vec<_> = (0..4).map(digest).collect();
     let report = compare_ranks(&ranks);
@@ -430,7 +428,7 @@ fn a_rank_that_comes_late_is_a_straggler() {
     let (snapshot, replay) = trace(&[("alloc", 0, MIB)]);
     let digest = |rank: u64| {
         let when = (replay.peak(Counter::Requested), replay.end());
-        let mut digest = RankDigest::new(Some(rank), (&snapshot, &replay, &[]), when, |_, _| true);
+        let mut digest = RankDigest::new(Some(rank), (&snapshot, &replay), when, |_, _| true);
         let late = if rank == 3 { 40_000 } else { 0 };
         digest.starts =
             (0..5).map(|step| (("step".to_owned(), step), i64::from(step) * 100_000 + late)).collect();

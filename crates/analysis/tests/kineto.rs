@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::{input, read};
 use serde_json::Value;
-use vramscope_analysis::{Counter, Moment, Replay, Status, spans, user_frame};
+use vramscope_analysis::{Counter, Moment, Replay, Status, user_frame};
 use vramscope_snapshot::{Action, DeviceId};
 
 /// The fixture is what PyTorch 2.15 wrote on a CPU. Each of its 227 events states the total after it.
@@ -111,7 +111,8 @@ fn stacks_are_those_of_the_thread_and_steps_are_spans() {
     assert_eq!(events.time_ns(2), Some(1_000_000_000_000 + 30_001), "to the nanosecond");
     assert_eq!(events.get(1).action, Action::FreeCompleted);
 
-    let steps: Vec<_> = spans(&snapshot, DeviceId(0))
+    let steps: Vec<_> = Replay::new(&snapshot, DeviceId(0))
+        .spans(&snapshot)
         .iter()
         .map(|span| (snapshot.text(span.name).to_owned(), span.nth, span.from.0, span.to.0))
         .collect();

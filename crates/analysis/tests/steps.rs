@@ -1,7 +1,7 @@
 //! Steps are found from annotations, from optimizers, from passes, and agree with the marks set while recording.
 
 use serde_json::Value;
-use vramscope_analysis::{KnownBy, Moment, Replay, Steps, StepsBy, moment_at_time, spans, steps};
+use vramscope_analysis::{KnownBy, Moment, Replay, Steps, StepsBy, moment_at_time};
 use vramscope_snapshot::DeviceId;
 
 use crate::common::{recording, recordings};
@@ -10,7 +10,7 @@ use crate::common::{recording, recordings};
 fn steps_and_marks(name: &str) -> (Steps, Vec<(String, Moment)>) {
     let snapshot = recording(name);
     let replay = Replay::new(&snapshot, DeviceId(0));
-    let found = steps(&snapshot, &replay, &spans(&snapshot, DeviceId(0)));
+    let found = replay.steps(&snapshot).clone();
     let oracle = std::fs::read_to_string(recordings().join(format!("{name}.oracle.json"))).unwrap();
     let oracle: Value = serde_json::from_str(&oracle).unwrap();
     let events = snapshot.events(DeviceId(0));

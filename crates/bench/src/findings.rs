@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::ensure;
 use clap::Args;
-use vramscope_analysis::{Finding, Kind, Severity, insights, nothing_found, spans};
+use vramscope_analysis::{Finding, Kind, Severity, insights, nothing_found};
 use vramscope_files::{Opened, find, open_each};
 use vramscope_format::size;
 
@@ -55,8 +55,7 @@ fn row(opened: &Opened) -> Row {
     let mut found = Vec::new();
     let mut silence = "nothing was allocated".to_owned();
     for replay in &opened.replays {
-        let spans = spans(&opened.snapshot, replay.device());
-        found.extend(insights(&opened.snapshot, replay, &spans, &size));
+        found.extend(insights(&opened.snapshot, replay, &size));
         silence = nothing_found(&opened.snapshot, replay);
     }
     Row { name, found, silence }

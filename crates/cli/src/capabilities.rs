@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use vramscope_analysis::pools::has_private;
 use vramscope_analysis::query::{NOTHING_RECORDED, QueryError};
-use vramscope_analysis::{Status, StepsBy, is_internal_phase, steps};
+use vramscope_analysis::{Status, StepsBy, is_internal_phase};
 use vramscope_simulate::Study;
 use vramscope_snapshot::{MetaId, StackId};
 
@@ -162,7 +162,7 @@ fn has(subject: &Subject) -> Vec<Capability> {
     let spans = subject.spans();
     let mut own = spans.clone();
     own.retain(|span| !is_internal_phase(snapshot.text(span.name)));
-    let found = steps(snapshot, replay, &spans);
+    let found = replay.steps(snapshot);
     let has_meta = (0..events.len()).any(|row| {
         let meta = events.get(row).meta;
         meta != MetaId(0) && !snapshot.text(snapshot.meta(meta).user_metadata).is_empty()

@@ -309,7 +309,7 @@ fn times(subject: &Subject, events: &EventTable) -> Check {
 
 fn annotations(subject: &Subject) -> Check {
     let snapshot = subject.snapshot();
-    let mut spans = vramscope_analysis::spans(snapshot, subject.replay().device());
+    let mut spans = subject.spans();
     spans.retain(|span| !vramscope_analysis::is_internal_phase(snapshot.text(span.name)));
     let found = spans.len();
     if found > 0 {

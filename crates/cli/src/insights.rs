@@ -127,7 +127,6 @@ impl File {
 impl Device {
     fn new(subject: &Subject, rank: Option<u64>) -> Self {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let spans = subject.spans();
         let mut found = subject.findings();
         found.retain(|finding| subject.keeps_finding(finding));
         let verdict = replay.verdict();
@@ -143,7 +142,7 @@ impl Device {
             },
             handles: found.iter().map(|finding| subject.handle(Thing::Finding(finding.name()))).collect(),
             found,
-            digest: subject.digest(rank, &spans),
+            digest: subject.digest(rank),
         }
     }
 }

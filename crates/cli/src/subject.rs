@@ -270,7 +270,7 @@ impl Subject {
         match style::units() {
             Units::Binary => self.opened.findings(replay),
             // They are put into words in the chosen units.
-            _ => insights(snapshot, replay, &self.spans(), &text::size),
+            _ => insights(snapshot, replay, &text::size),
         }
     }
 
@@ -278,7 +278,7 @@ impl Subject {
     pub(crate) fn failures(&self) -> Vec<Finding> {
         match style::units() {
             Units::Binary => self.opened.failures(self.replay()),
-            _ => out_of_memory(self.snapshot(), self.replay(), &self.spans(), &text::size),
+            _ => out_of_memory(self.snapshot(), self.replay(), &text::size),
         }
     }
 
@@ -405,8 +405,8 @@ impl Subject {
     }
 
     /// What is kept of this rank to compare it with others.
-    pub(crate) fn digest(&self, rank: Option<u64>, spans: &[Span]) -> RankDigest {
-        let about = (self.snapshot(), self.replay(), spans);
+    pub(crate) fn digest(&self, rank: Option<u64>) -> RankDigest {
+        let about = (self.snapshot(), self.replay());
         let when = (self.kept_peak(), self.range().1);
         RankDigest::new(rank, about, when, |index, allocation| self.keeps(index, allocation))
     }

@@ -10,7 +10,7 @@ use vramscope_analysis::tables::Rows;
 use vramscope_analysis::whatif::{Simulation, Under};
 use vramscope_analysis::{
     AllocIdx, Conclusions, Counter, Line, Moment, Replay, Span, Sum, Times, fx_words, is_internal,
-    open_spans, operator, query, spans,
+    open_spans, operator, query,
 };
 use vramscope_simulate::Study;
 use vramscope_snapshot::{EventTable, Frame, Pool, PoolId, Snapshot, StackId};
@@ -143,7 +143,6 @@ pub(crate) struct Device {
     /// Whether questions about all devices are about this one.
     pub(crate) by_default: bool,
     pub(crate) times: Times,
-    pub(crate) spans: Vec<Span>,
     /// Of each counter, first without and then with private pools together.
     piles: [OnceLock<Pile>; 6],
     pools: OnceLock<Pools>,
@@ -163,12 +162,10 @@ pub(crate) struct Device {
 impl Device {
     fn new(snapshot: &Snapshot, replay: Arc<Replay>, by_default: bool) -> Self {
         let times = Times::new(snapshot.events(replay.device()));
-        let spans = spans(snapshot, replay.device());
         Self {
             replay,
             by_default,
             times,
-            spans,
             piles: Default::default(),
             pools: OnceLock::new(),
             all_pools: OnceLock::new(),
@@ -299,6 +296,6 @@ impl Device {
     /// Names of the annotations that are open at a moment, outermost first; no more than a screen has room for.
     pub(crate) fn phases(&self, snapshot: &Snapshot, at: Moment) -> Vec<String> {
         let name = |span: Span| vramscope_format::phase(snapshot.text(span.name)).to_owned();
-        open_spans(&self.spans, at).into_iter().take(MOST_PHASES).map(name).collect()
+        open_spans(self.replay.spans(snapshot), at).into_iter().take(MOST_PHASES).map(name).collect()
     }
 }

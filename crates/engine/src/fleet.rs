@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_analysis::query::main_device;
 use vramscope_analysis::{
     Counter, HeatInput, HeatMap, LEAST_RANKS, LineDifference, Moment, Outlier, RankDigest, Replay, curve,
-    outliers, spans,
+    outliers,
 };
 use vramscope_format::{Units, change};
 use vramscope_naming::Name;
@@ -44,10 +44,9 @@ impl Figures {
     pub fn new(snapshot: &Snapshot, replays: &[Arc<Replay>], name: &Name) -> Option<Self> {
         let replay = replays.get(main_device(snapshot, replays)?)?;
         let rank = name.rank.map(|(_, number)| number);
-        let spans = spans(snapshot, replay.device());
         let moments = (replay.peak(Counter::Requested), replay.end());
         Some(Self {
-            digest: RankDigest::new(rank, (snapshot, replay.as_ref(), &spans), moments, |_, _| true),
+            digest: RankDigest::new(rank, (snapshot, replay.as_ref()), moments, |_, _| true),
             device: replay.device().0,
             device_name: snapshot.device_name(replay.device()),
             devices: replays.len(),

@@ -50,7 +50,7 @@ pub struct Insight {
 
 /// What looks wrong, the worst first.
 pub(crate) fn insights(file: &File, device: &Device) -> Insights {
-    let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &device.spans, &size);
+    let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &size);
     let largest = |finding: &Finding| Some(device.totals().get(&finding.site.stack?)?.largest);
     let clock = device.clock(&file.snapshot);
     let time = |at: Moment| clock.map_or(0, |clock| clock.of(at.min(device.replay.end())));

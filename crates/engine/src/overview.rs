@@ -59,8 +59,8 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .into_iter()
             .map(|(name, words)| (name.to_owned(), words))
             .collect(),
-        spans: device
-            .spans
+        spans: replay
+            .spans(snapshot)
             .iter()
             .map(|span| SpanInfo {
                 name: phase(snapshot.text(span.name)).to_owned(),
@@ -137,5 +137,5 @@ pub(crate) fn rank(file: &File, device: &Device) -> RankDigest {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let number = || file.rank.split(' ').find_map(|word| word.parse().ok());
     let moments = (replay.peak(Counter::Requested), replay.end());
-    RankDigest::new(snapshot.rank.or_else(number), (snapshot, replay, &device.spans), moments, |_, _| true)
+    RankDigest::new(snapshot.rank.or_else(number), (snapshot, replay), moments, |_, _| true)
 }

@@ -154,7 +154,7 @@ fn modules(file: &File, device: &Device, at: Moment) -> Report {
 
 fn annotated(file: &File, device: &Device) -> Report {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
-    let all = phases(snapshot, replay, &device.spans);
+    let all = phases(snapshot, replay);
     let found: Vec<_> = all.iter().filter(|phase| !is_internal_phase(snapshot.text(phase.name))).collect();
     if found.is_empty() {
         let heading =

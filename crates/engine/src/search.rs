@@ -115,7 +115,8 @@ fn phases(file: &File, device: &Device, text: &str, results: &mut SearchResults)
     let clock = device.clock(snapshot);
     let time = |at| clock.map_or(0, |clock| clock.of(at));
     let mut found: BTreeMap<StrId, Hit> = BTreeMap::new();
-    for span in device.spans.iter().filter(|span| pattern.is_match(snapshot.text(span.name))) {
+    for span in device.replay.spans(snapshot).iter().filter(|span| pattern.is_match(snapshot.text(span.name)))
+    {
         let hit = found.entry(span.name).or_insert_with(|| Hit::Phase {
             name: vramscope_format::phase(snapshot.text(span.name)).to_owned(),
             count: 0,

@@ -12,7 +12,7 @@ use vramscope_analysis::pools::PoolTable;
 use vramscope_analysis::query::WholeTrace;
 use vramscope_analysis::{
     CallTable, Conclusions, Finding, Lives, Minimum, ModulePeaks, Replay, Span, SpanSums, Stepwise, insights,
-    lives, minimum, out_of_memory, spans,
+    lives, minimum, out_of_memory,
 };
 use vramscope_format::Units;
 use vramscope_naming::Name;
@@ -135,14 +135,12 @@ impl Opened {
 
     /// What is worth a word about a device, with sizes in binary units.
     pub fn findings(&self, replay: &Replay) -> Vec<Finding> {
-        self.once(replay, || {
-            insights(&self.snapshot, replay, &self.spans(replay), &|bytes| Units::Binary.size(bytes))
-        })
+        self.once(replay, || insights(&self.snapshot, replay, &|bytes| Units::Binary.size(bytes)))
     }
 
     /// The annotations of a device as spans, in order of beginning.
     pub fn spans(&self, replay: &Replay) -> Vec<Span> {
-        self.once(replay, || spans(&self.snapshot, replay.device()))
+        self.once(replay, || replay.spans(&self.snapshot).to_vec())
     }
 
     /// What each of [`Opened::spans`] does to memory.
@@ -154,7 +152,7 @@ impl Opened {
     pub fn failures(&self, replay: &Replay) -> Vec<Finding> {
         let made = self.once(replay, || {
             let size = |bytes| Units::Binary.size(bytes);
-            Failures(out_of_memory(&self.snapshot, replay, &self.spans(replay), &size))
+            Failures(out_of_memory(&self.snapshot, replay, &size))
         });
         made.0
     }

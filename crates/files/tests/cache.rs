@@ -260,7 +260,6 @@ fn a_moment_from_the_cache_is_that_of_a_whole_walk() {
     // Worked out, then from the file beside the entry.
     let fresh = Conclusions::new(&first.snapshot, read);
     let pools = Pools::all(&first.snapshot, read);
-    let spans = first.spans(read);
     for opened in [again(), again()] {
         let replay = &opened.replays[0];
         let found = opened.conclusions(replay);
@@ -273,7 +272,7 @@ fn a_moment_from_the_cache_is_that_of_a_whole_walk() {
         }
         assert_eq!(opened.findings(replay), first.findings(read));
         assert_eq!(opened.spans(replay), first.spans(read));
-        assert_eq!(phases(&opened.snapshot, replay, &spans), phases(&first.snapshot, read, &spans));
+        assert_eq!(phases(&opened.snapshot, replay), phases(&first.snapshot, read));
         assert_eq!(opened.curves(replay, &found), Curves::new(&first.snapshot, read, &fresh.categories));
         assert_eq!(opened.module_peaks(replay, &found), ModulePeaks::new(&first.snapshot, read, &fresh));
         assert_eq!(opened.stepwise(replay), first.stepwise(read));

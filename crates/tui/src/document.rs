@@ -8,7 +8,7 @@ use vramscope_analysis::pools::{Pools, known_pool};
 use vramscope_analysis::query::main_device;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_analysis::{
-    Capacity, Conclusions, Counter, Line, Moment, Replay, Span, Times, is_internal, is_internal_phase, spans,
+    Capacity, Conclusions, Counter, Line, Moment, Replay, Span, Times, is_internal, is_internal_phase,
 };
 use vramscope_engine::{OpenFile, Request, Response, Session};
 use vramscope_files::Opened;
@@ -139,7 +139,7 @@ impl Document {
 impl Device {
     fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
         let events = snapshot.events(replay.device());
-        let spans = spans(snapshot, replay.device());
+        let spans = replay.spans(snapshot).to_vec();
         let mut lanes: Vec<Vec<usize>> = Vec::new();
         for (row, span) in spans.iter().enumerate() {
             // What PyTorch marks by itself can be searched for, and is not drawn.
@@ -174,7 +174,7 @@ impl Device {
             times: Times::new(events),
             lanes,
             marks: marks.collect(),
-            insights: insights(snapshot, replay, &spans),
+            insights: insights(snapshot, replay),
             nothing_found: vramscope_analysis::nothing_found(snapshot, replay),
             pools: Pools::private(snapshot, replay),
             conclusions,

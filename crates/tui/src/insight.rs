@@ -1,8 +1,6 @@
 //! The findings of the analysis with their numbers in words, as the list shows them.
 
-use vramscope_analysis::{
-    Counter, Finding, Kind, Line, Moment, Replay, Severity, Span, insights as findings,
-};
+use vramscope_analysis::{Counter, Finding, Kind, Line, Moment, Replay, Severity, insights as findings};
 use vramscope_format::{printable, size};
 use vramscope_snapshot::Snapshot;
 
@@ -25,8 +23,8 @@ pub(crate) struct Insight {
 }
 
 /// The findings of a device, most severe first.
-pub(crate) fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Vec<Insight> {
-    findings(snapshot, replay, spans, &size).into_iter().map(|finding| insight(replay, finding)).collect()
+pub(crate) fn insights(snapshot: &Snapshot, replay: &Replay) -> Vec<Insight> {
+    findings(snapshot, replay, &size).into_iter().map(|finding| insight(replay, finding)).collect()
 }
 
 fn insight(replay: &Replay, finding: Finding) -> Insight {

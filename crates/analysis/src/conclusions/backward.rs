@@ -108,8 +108,7 @@ pub(crate) fn attribute(snapshot: &Snapshot, replays: &mut [Replay]) {
         if !stacks.iter().any(lacks_line) {
             continue;
         }
-        let run = Run::new(snapshot, replay);
-        let answers = Answers::new(replay, &run.passes);
+        let answers = Answers::new(replay, Run::of(snapshot, replay).passes());
         let mut attributed = stacks.clone();
         for (row, stack) in attributed.iter_mut().enumerate().filter(|(_, stack)| lacks_line(stack)) {
             let index = AllocIdx(row as u32);

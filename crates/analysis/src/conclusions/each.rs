@@ -8,7 +8,7 @@ use vramscope_snapshot::stored::{get_small, put_small};
 use vramscope_snapshot::{Snapshot, StrId};
 
 use crate::conclusions::backward::forward_line;
-use crate::conclusions::categories::{Categories, Rules};
+use crate::conclusions::categories::Categories;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::modules::Modules;
 use crate::conclusions::passes::Part;
@@ -66,12 +66,12 @@ impl Conclusions {
 impl Conclusions {
     /// Works everything out in a few passes over the trace.
     pub fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
-        let run = Run::new(snapshot, replay);
-        let categories = Categories::new(snapshot, replay, &run, &Rules::default());
-        let modules = Modules::of_run(snapshot, replay, &run);
-        let steps = Steps::new(snapshot, replay, &run.spans, &run.passes);
-        let phases = phases(snapshot, replay, &run.spans).into();
-        let part = |&opened: &Moment| run.passes.inside(opened).map_or(0, |pass| pass.part as u8 + 1);
+        let run = Run::of(snapshot, replay);
+        let (categories, steps) = (run.categories().clone(), run.steps().clone());
+        let modules = Modules::new(snapshot, replay);
+        let phases = phases(snapshot, replay, run.spans()).into();
+        let passes = run.passes();
+        let part = |&opened: &Moment| passes.inside(opened).map_or(0, |pass| pass.part as u8 + 1);
         let parts = replay.allocations().opened.iter().map(part).collect();
         Self { categories, modules, steps, parts, phases }
     }

@@ -63,9 +63,9 @@ const LEAST_BYTES: u64 = 1 << 20;
 /// Lines that grow together before it is called a graph.
 const GRAPH_LINES: usize = 3;
 
-/// The growth of a device's memory, if there is any to speak of. `spans` are those of the device.
-pub fn growth(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Option<Growth> {
-    let (phase, ends, between) = match repeated_phase(snapshot, spans) {
+/// The growth of a device's memory, if there is any to speak of.
+pub fn growth(snapshot: &Snapshot, replay: &Replay) -> Option<Growth> {
+    let (phase, ends, between) = match repeated_phase(snapshot, replay.spans(snapshot)) {
         Some((phase, ends)) => (Some(phase), ends.0, ends.1),
         None => {
             let (ends, between) = chosen(troughs(replay))?;

@@ -41,16 +41,13 @@ pub struct Modules {
 impl Modules {
     /// The modules of a device.
     pub fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
-        Self::of_run(snapshot, replay, &Run::new(snapshot, replay))
-    }
-
-    pub(crate) fn of_run(snapshot: &Snapshot, replay: &Replay, run: &Run) -> Self {
+        let run = Run::of(snapshot, replay);
         let by_role = Roles::new(snapshot, replay).modules(snapshot);
         let mut classes = BTreeMap::new();
         let (mut names, of, mut known_by) = match recorded(snapshot, replay, &mut classes) {
             Some((names, of)) => (names, of, KnownBy::Recorded),
             None => {
-                let (names, of) = layers(snapshot, replay, &run.stacks, &run.passes);
+                let (names, of) = layers(snapshot, replay, run.stacks(), run.passes());
                 let known_by = if names.is_empty() { KnownBy::Unknown } else { KnownBy::Likely };
                 (names, of, known_by)
             }
@@ -62,7 +59,7 @@ impl Modules {
             known_by = KnownBy::Recorded;
         }
         let mut modules =
-            Self { names, of: of.into(), classes, answers: Answers::new(replay, &run.passes), known_by };
+            Self { names, of: of.into(), classes, answers: Answers::new(replay, run.passes()), known_by };
         modules.add(by_role, replay.allocations().len());
         modules
     }

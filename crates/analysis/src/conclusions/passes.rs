@@ -318,8 +318,9 @@ mod tests {
             let mut reader = Reader::new();
             reader.feed(&std::fs::read(folder.join(format!("{name}.pickle.xz"))).unwrap()).unwrap();
             let snapshot = reader.finish().unwrap();
-            let passes = Run::new(&snapshot, &Replay::new(&snapshot, DeviceId(0))).passes;
-            let parts: Vec<_> = passes.list().iter().map(|pass| pass.part).collect();
+            let replay = Replay::new(&snapshot, DeviceId(0));
+            let parts: Vec<_> =
+                Run::of(&snapshot, &replay).passes().list().iter().map(|pass| pass.part).collect();
             let step = [Part::Forward, Part::Backward, Part::Optimizer];
             assert_eq!(parts, [step, step, step].concat(), "{name}");
         }

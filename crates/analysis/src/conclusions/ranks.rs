@@ -17,7 +17,7 @@ use vramscope_snapshot::{DeviceId, Snapshot};
 use crate::conclusions::growth::{Growth, growth};
 use crate::conclusions::insight::{Amount, Finding, Kind, Severity, ShowBytes, Site};
 use crate::questions::compare::{Line, Sum, by_line};
-use crate::questions::spans::{Span, is_internal_phase};
+use crate::questions::spans::is_internal_phase;
 use crate::questions::weights::live_weights;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::counters::Counter;
@@ -85,13 +85,13 @@ impl RankDigest {
     /// Digests one rank. `peak` and `end` are the moments to look at, `keep` says which allocations count.
     pub fn new(
         rank: Option<u64>,
-        (snapshot, replay, spans): (&Snapshot, &Replay, &[Span]),
+        (snapshot, replay): (&Snapshot, &Replay),
         (peak, end): (Peak, Moment),
         keep: impl Fn(AllocIdx, &Allocation) -> bool,
     ) -> Self {
         let live = |at: Moment| by_line(snapshot, &live_weights(&replay.state(at), &keep));
         let at_end = live(end);
-        let starts = spans.iter().take(MOST_SPANS).filter_map(|span| {
+        let starts = replay.spans(snapshot).iter().take(MOST_SPANS).filter_map(|span| {
             let name = snapshot.text(span.name);
             (!is_internal_phase(name)).then(|| ((name.to_owned(), span.nth), span.start_us))
         });
@@ -119,7 +119,7 @@ impl RankDigest {
             },
             at_peak: live(peak.at),
             at_end,
-            growth: growth(snapshot, replay, spans).map(in_words),
+            growth: growth(snapshot, replay).map(in_words),
             starts: starts.collect(),
             moments: replay.end(),
         }

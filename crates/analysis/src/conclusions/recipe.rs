@@ -6,7 +6,7 @@ use vramscope_snapshot::Snapshot;
 
 use crate::conclusions::categories::{Categories, GRADIENTS, OPTIMIZER, PARAMETERS};
 use crate::conclusions::insight::ShowBytes;
-use crate::conclusions::passes::{Part, Passes};
+use crate::conclusions::passes::Part;
 use crate::conclusions::run::Run;
 use crate::replay::Replay;
 use crate::replay::allocations::Moment;
@@ -41,11 +41,7 @@ pub struct Recipe {
 impl Recipe {
     /// The recipe of a device, if it is a usual one.
     pub fn new(snapshot: &Snapshot, replay: &Replay, categories: &Categories) -> Option<Self> {
-        Self::of_passes(replay, &Run::new(snapshot, replay).passes, categories)
-    }
-
-    pub(crate) fn of_passes(replay: &Replay, passes: &Passes, categories: &Categories) -> Option<Self> {
-        let at = passes.of(Part::Backward).last()?.to;
+        let at = Run::of(snapshot, replay).passes().of(Part::Backward).last()?.to;
         let (mut weights, mut gradients, mut optimizer) = (0_u64, 0_u64, 0_u64);
         for index in replay.live(at) {
             let sum = match u8::try_from(categories.of(index)) {

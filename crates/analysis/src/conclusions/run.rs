@@ -1,25 +1,76 @@
-//! A run as conclusions see it: its stacks, passes and annotations, worked out once.
+//! A run as conclusions see it: its annotations, stacks, passes and steps, and what its memory is for. Several questions
+//! start from each of these, so a replay keeps what was worked out once.
+
+use std::sync::OnceLock;
 
 use vramscope_snapshot::Snapshot;
 
+use crate::conclusions::categories::{Categories, Rules, classify};
 use crate::conclusions::passes::Passes;
 use crate::conclusions::stacks::Stacks;
+use crate::conclusions::steps::Steps;
 use crate::questions::spans::{Span, spans};
 use crate::replay::Replay;
 
-/// What conclusions about a device start from.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) spans: Vec<Span>,
-    pub(crate) stacks: Stacks,
-    pub(crate) passes: Passes,
+/// What a replay keeps of its run. Nothing in it depends on attributed stacks, nor on the frames that a user passes over.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    spans: OnceLock<Vec<Span>>,
+    stacks: OnceLock<Stacks>,
+    passes: OnceLock<Passes>,
+    steps: OnceLock<Steps>,
+    categories: OnceLock<Categories>,
 }
 
-impl Run {
-    pub(crate) fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
-        let spans = spans(snapshot, replay.device());
-        let stacks = Stacks::new(snapshot, replay);
-        let passes = Passes::new(snapshot, replay, &stacks, &spans);
-        Self { spans, stacks, passes }
+/// What conclusions about a device start from. Each part is worked out when it is first asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    snapshot: &'a Snapshot,
+    replay: &'a Replay,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn of(snapshot: &'a Snapshot, replay: &'a Replay) -> Self {
+        Self { snapshot, replay }
+    }
+
+    /// The annotations, in order of beginning.
+    pub(crate) fn spans(self) -> &'a [Span] {
+        self.replay.found.spans.get_or_init(|| spans(self.snapshot, self.replay.device()))
+    }
+
+    /// What the stacks say.
+    pub(crate) fn stacks(self) -> &'a Stacks {
+        self.replay.found.stacks.get_or_init(|| Stacks::new(self.snapshot, self.replay))
+    }
+
+    /// Where passes begin and end.
+    pub(crate) fn passes(self) -> &'a Passes {
+        let passes = || Passes::new(self.snapshot, self.replay, self.stacks(), self.spans());
+        self.replay.found.passes.get_or_init(passes)
+    }
+
+    /// Where steps begin and end.
+    pub(crate) fn steps(self) -> &'a Steps {
+        let steps = || Steps::new(self.snapshot, self.replay, self.spans(), self.passes());
+        self.replay.found.steps.get_or_init(steps)
+    }
+
+    /// What memory is for, by the default rules.
+    pub(crate) fn categories(self) -> &'a Categories {
+        let categories = || classify(self.replay, self.snapshot, &Rules::default());
+        self.replay.found.categories.get_or_init(categories)
+    }
+}
+
+impl Replay {
+    /// The annotations of the device as spans, in order of beginning. `snapshot` is the one that this is a replay of.
+    pub fn spans<'a>(&'a self, snapshot: &'a Snapshot) -> &'a [Span] {
+        Run::of(snapshot, self).spans()
+    }
+
+    /// The steps of the device.
+    pub fn steps<'a>(&'a self, snapshot: &'a Snapshot) -> &'a Steps {
+        Run::of(snapshot, self).steps()
     }
 }

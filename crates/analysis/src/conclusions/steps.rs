@@ -15,7 +15,6 @@ use vramscope_snapshot::{Snapshot, StrId};
 use crate::conclusions::growth::troughs;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::{Part, Pass, Passes};
-use crate::conclusions::run::Run;
 use crate::questions::spans::{Span, is_internal_phase};
 use crate::replay::Replay;
 use crate::replay::allocations::Moment;
@@ -77,11 +76,6 @@ pub struct Steps {
     pub annotation: Option<StrId>,
     /// How they are known.
     pub known_by: KnownBy,
-}
-
-/// The steps of a device. `spans` are those of the device.
-pub fn steps(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Steps {
-    Steps::new(snapshot, replay, spans, &Run::new(snapshot, replay).passes)
 }
 
 impl Steps {

@@ -7,7 +7,7 @@ use vramscope_snapshot::{EventIdx, Snapshot};
 
 use super::{QueryError, error};
 use crate::questions::phases::phase_name;
-use crate::questions::spans::{Span, is_internal_phase, spans};
+use crate::questions::spans::{Span, is_internal_phase};
 use crate::replay::allocations::Moment;
 use crate::replay::counters::Counter;
 use crate::replay::{Replay, moment_at_time};
@@ -196,7 +196,7 @@ fn find_span(
     name: &str,
     nth: Option<usize>,
 ) -> Result<Span, QueryError> {
-    let all = spans(snapshot, replay.device());
+    let all = replay.spans(snapshot);
     // A name that has a number of its own, as the profiler's steps have, is meant before the Kth of a name.
     let numbered = nth.map(|nth| format!("{name}#{nth}"));
     if let Some(span) =

@@ -2,9 +2,10 @@
 
 use vramscope_snapshot::Snapshot;
 
-use crate::conclusions::categories::{Categories, Rules, classify};
+use crate::conclusions::categories::Categories;
+use crate::conclusions::run::Run;
 use crate::questions::pools::PoolTable;
-use crate::questions::spans::{Span, spans};
+use crate::questions::spans::Span;
 use crate::replay::Replay;
 
 /// What questions need that follows from the whole trace of a device.
@@ -31,7 +32,7 @@ impl<'a> Fresh<'a> {
 
 impl WholeTrace for Fresh<'_> {
     fn categories(&self) -> Categories {
-        classify(self.replay, self.snapshot, &Rules::default())
+        Run::of(self.snapshot, self.replay).categories().clone()
     }
 
     fn pools(&self) -> PoolTable {
@@ -39,6 +40,6 @@ impl WholeTrace for Fresh<'_> {
     }
 
     fn spans(&self) -> Vec<Span> {
-        spans(self.snapshot, self.replay.device())
+        self.replay.spans(self.snapshot).to_vec()
     }
 }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use vramscope_format::phase;
 use vramscope_snapshot::{Snapshot, StackId};
 
-use crate::conclusions::categories::{Rules, classify};
+use crate::conclusions::run::Run;
 use crate::questions::compare::Line;
 use crate::questions::frames::{innermost, user_frame};
-use crate::questions::spans::{open_spans, spans};
+use crate::questions::spans::open_spans;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 
@@ -66,8 +66,8 @@ pub fn overlap(
     by: GroupBy,
     keep: impl Fn(AllocIdx, &Allocation) -> bool,
 ) -> Vec<Overlap> {
-    let categories = (by == GroupBy::Category).then(|| classify(replay, snapshot, &Rules::default()));
-    let spans = if by == GroupBy::Phase { spans(snapshot, replay.device()) } else { Vec::new() };
+    let categories = (by == GroupBy::Category).then(|| Run::of(snapshot, replay).categories());
+    let spans = if by == GroupBy::Phase { replay.spans(snapshot) } else { &[] };
     let name = |index: AllocIdx, allocation: &Allocation| match by {
         GroupBy::Operator => operator(snapshot, allocation.stack).unwrap_or_default(),
         GroupBy::Line => user_frame(snapshot, allocation.stack)

@@ -77,8 +77,9 @@ impl SpanSums {
     }
 }
 
-/// The phases of a device in order of their first span. `spans` are those of the device.
-pub fn phases(snapshot: &Snapshot, replay: &Replay, spans: &[Span]) -> Vec<Phase> {
+/// The phases of a device in order of their first span.
+pub fn phases(snapshot: &Snapshot, replay: &Replay) -> Vec<Phase> {
+    let spans = replay.spans(snapshot);
     let sums = SpanSums::each(replay, spans);
     phases_of(snapshot, spans.iter().zip(&sums))
 }

@@ -46,7 +46,7 @@ pub fn open_spans(spans: &[Span], at: Moment) -> Vec<Span> {
 }
 
 /// The spans of a device, in order of beginning.
-pub fn spans(snapshot: &Snapshot, device: DeviceId) -> Vec<Span> {
+pub(crate) fn spans(snapshot: &Snapshot, device: DeviceId) -> Vec<Span> {
     let events = snapshot.events(device);
     let times = Times::new(events);
     let mut spans: Vec<Span> = Vec::new();

@@ -40,6 +40,7 @@ use timeline::{NOTHING_STATED, Source, Timeline};
 use verdict::Verdict;
 
 use crate::conclusions::backward::attribute;
+use crate::conclusions::run::Found;
 use crate::pictures::Extremes;
 use crate::pictures::columns::Walked;
 use crate::pictures::extreme::End;
@@ -90,6 +91,9 @@ pub struct Replay {
     made_over_time: MadeOverTime,
     #[serde(skip)]
     begun_before: BegunBefore,
+    /// What conclusions have worked out so far.
+    #[serde(skip)]
+    pub(crate) found: Found,
 }
 
 impl Replay {
@@ -134,6 +138,7 @@ impl Replay {
             made: Buffer::new(),
             made_over_time: MadeOverTime::default(),
             begun_before: BegunBefore::default(),
+            found: Found::default(),
         }
     }
 
@@ -157,6 +162,7 @@ impl Replay {
             made: Buffer::new(),
             made_over_time: MadeOverTime::default(),
             begun_before: BegunBefore::default(),
+            found: Found::default(),
         };
         replay.timeline = Timeline::new(replay.source(), start_reserved);
         replay

@@ -15,7 +15,6 @@ use crate::conclusions::each::Conclusions;
 use crate::conclusions::insight::insights;
 use crate::conclusions::stepwise::Stepwise;
 use crate::questions::pools::Pools;
-use crate::questions::spans::spans;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 
@@ -176,15 +175,12 @@ impl<'a> Device<'a> {
                     snapshot.segments_of(replay.device()).iter().filter(|segment| keep.segment(segment));
                 kept.try_for_each(|segment| take(&super::segment(snapshot, replay, segment)))
             }
-            Whole::Annotations => spans(snapshot, replay.device())
-                .iter()
-                .try_for_each(|span| take(&annotation(snapshot, replay, span))),
-            Whole::Findings => {
-                let spans = spans(snapshot, replay.device());
-                insights(snapshot, replay, &spans, &vramscope_format::size)
-                    .iter()
-                    .try_for_each(|found| take(&finding(found)))
+            Whole::Annotations => {
+                replay.spans(snapshot).iter().try_for_each(|span| take(&annotation(snapshot, replay, span)))
             }
+            Whole::Findings => insights(snapshot, replay, &vramscope_format::size)
+                .iter()
+                .try_for_each(|found| take(&finding(found))),
             Whole::Ranks => take(&rank(snapshot, replay, self.file)),
             Whole::AtPeak => {
                 at_peak(snapshot, replay, self.conclusions()).iter().try_for_each(|row| take(row))

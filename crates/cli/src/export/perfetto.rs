@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use vramscope_analysis::{Moment, spans};
+use vramscope_analysis::Moment;
 
 use crate::subject::Subject;
 
@@ -36,7 +36,7 @@ fn device(subject: &Subject, entries: &mut Entries<'_>) -> anyhow::Result<()> {
         }
         entries.add(&json!({"ph": "C", "pid": pid, "name": "memory", "ts": time(row), "args": levels}))?;
     }
-    for span in spans(snapshot, replay.device()) {
+    for span in replay.spans(snapshot) {
         let end = span.end_us.unwrap_or_else(|| at(replay.end()));
         entries.add(
             &json!({"ph": "X", "pid": pid, "tid": 1, "cat": "phase", "name": vramscope_format::phase(snapshot.text(span.name)),

@@ -131,7 +131,7 @@ impl Rank {
 
     fn of(subject: &Subject, rank: Option<u64>, run: &Run) -> Self {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let digest = subject.digest(rank, &subject.spans());
+        let digest = subject.digest(rank);
         let name = &subject.opened.name;
         let (from, to) = subject.range();
         let is_counted = |oom: &&Oom| (from..=to).contains(&Moment::after(oom.event));

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use regex_lite::Regex;
 use vramscope_analysis::categories::{Rules, classify};
-use vramscope_analysis::{phase_name, spans};
+use vramscope_analysis::phase_name;
 use vramscope_simulate::{Kind, Requests, Simulator};
 use vramscope_snapshot::EventIdx;
 
@@ -192,7 +192,7 @@ fn last_siblings(question: &Question, opened: &[u32]) -> Vec<Option<u32>> {
 /// For each allocation the end of the phase of this name that it was made in.
 fn phase_ends(question: &Question, name: &str, opened: &[u32]) -> anyhow::Result<Vec<Option<u32>>> {
     let snapshot = question.subject.snapshot();
-    let spans = spans(snapshot, question.subject.replay().device());
+    let spans = question.subject.replay().spans(snapshot);
     let mut named: Vec<(u32, u32)> = spans
         .iter()
         .filter(|span| phase_name(snapshot.text(span.name)) == name || snapshot.text(span.name) == name)

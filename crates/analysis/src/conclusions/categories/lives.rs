@@ -44,8 +44,9 @@ pub(super) struct Lives<'a> {
 }
 
 impl<'a> Lives<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, replay: &'a Replay, run: &'a Run) -> Self {
-        let Run { stacks, passes, .. } = run;
+    pub(super) fn new(snapshot: &'a Snapshot, replay: &'a Replay) -> Self {
+        let run = Run::of(snapshot, replay);
+        let (stacks, passes) = (run.stacks(), run.passes());
         let first_pass = passes.list().first().map_or(Moment::NEVER, |pass| pass.from);
         let events = snapshot.events(replay.device());
         let mut lives = Self {

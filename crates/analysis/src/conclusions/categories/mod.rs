@@ -123,10 +123,6 @@ pub struct Series {
 
 /// Puts every allocation in a category. Each stack is looked at once; an allocation costs a few look-ups.
 pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categories {
-    Categories::new(snapshot, replay, &Run::new(snapshot, replay), rules)
-}
-
-fn classify_run(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) -> Categories {
     let mut names: Vec<String> = DEFAULT_CATEGORIES.map(str::to_owned).to_vec();
     let numbers: Vec<u8> = rules
         .rules
@@ -156,9 +152,10 @@ fn classify_run(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) 
         };
         (0..numbers.len()).find(fits).map(|row| numbers[row])
     };
+    let run = Run::of(snapshot, replay);
     let profiler = Profiler::new(snapshot, replay);
     let roles = Roles::new(snapshot, replay);
-    let (mut of, mut known_by) = by_lives(snapshot, replay, run);
+    let (mut of, mut known_by) = by_lives(snapshot, replay);
     for (index, allocation) in replay.allocations().iter() {
         let role = || roles.of(index).map(|storage| of_role(storage.role));
         let recorded = by_user(index, &allocation).or_else(role).or_else(|| profiler.category(&allocation));
@@ -167,7 +164,7 @@ fn classify_run(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) 
             known_by[index.index()] = KnownBy::Recorded;
         } else if !roles.is_empty() && is_contradicted(of[index.index()], &allocation, run) {
             let is_in_flight =
-                run.passes.inside(allocation.opened).is_some_and(|pass| pass.to >= replay.end());
+                run.passes().inside(allocation.opened).is_some_and(|pass| pass.to >= replay.end());
             (of[index.index()], known_by[index.index()]) = match is_in_flight {
                 true => (TEMPORARY, KnownBy::Likely),
                 false => (OTHER, KnownBy::Unknown),
@@ -189,15 +186,15 @@ const fn of_role(role: TensorRole) -> u8 {
 /// Whether a category is none that an allocation without a recorded role can have. The recorder lists the parameters,
 /// gradients and optimizer state of all models that are alive at the dump, so what lives then and is not listed is none.
 /// DDP's buckets are gradients that no parameter has.
-fn is_contradicted(category: u8, allocation: &Allocation, run: &Run) -> bool {
+fn is_contradicted(category: u8, allocation: &Allocation, run: Run<'_>) -> bool {
     matches!(category, PARAMETERS | GRADIENTS | OPTIMIZER)
         && allocation.closed == Moment::NEVER
-        && run.stacks.role_of(allocation) != Role::Buckets
+        && run.stacks().role_of(allocation) != Role::Buckets
 }
 
 /// What the run shows of every allocation.
-fn by_lives(snapshot: &Snapshot, replay: &Replay, run: &Run) -> (Vec<u8>, Vec<KnownBy>) {
-    let lives = Lives::new(snapshot, replay, run);
+fn by_lives(snapshot: &Snapshot, replay: &Replay) -> (Vec<u8>, Vec<KnownBy>) {
+    let lives = Lives::new(snapshot, replay);
     let mut workspaces = HashSet::new();
     let judged = replay.allocations().iter().map(|(_, allocation)| lives.judge(&allocation, &mut workspaces));
     let (mut of, mut known_by): (Vec<u8>, Vec<KnownBy>) = judged.unzip();
@@ -249,10 +246,6 @@ impl<'a> Profiler<'a> {
 }
 
 impl Categories {
-    pub(crate) fn new(snapshot: &Snapshot, replay: &Replay, run: &Run, rules: &Rules) -> Self {
-        classify_run(snapshot, replay, run, rules)
-    }
-
     /// The names of the categories: the defaults in their order, then those of the rules.
     pub fn names(&self) -> &[String] {
         &self.names

@@ -18,7 +18,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     if trend.shape == Shape::Linear && !is_too_much {
         return None;
     }
-    let (first, last) = (case.steps.list.first()?, case.steps.list.last()?);
+    let steps = case.run.steps();
+    let (first, last) = (steps.list.first()?, steps.list.last()?);
     let will = match (is_too_much, capacity) {
         (true, Some(capacity)) => format!(", more than {}", capacity.words(bytes)),
         _ => String::new(),

@@ -19,18 +19,13 @@ mod training;
 mod trial;
 mod weights;
 
-use std::cell::OnceCell;
 use std::cmp::Reverse;
 
 use vramscope_snapshot::{Frame, Snapshot, StackId};
 
-use crate::conclusions::categories::{Categories, Rules, classify};
-use crate::conclusions::passes::Passes;
-use crate::conclusions::stacks::Stacks;
-use crate::conclusions::steps::Steps;
+use crate::conclusions::run::Run;
 use crate::questions::capacity::collects_garbage;
 use crate::questions::compare::Line;
-use crate::questions::spans::Span;
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Moment};
 use crate::replay::counters::Counter;
@@ -45,16 +40,9 @@ use trial::Trial;
 pub(crate) struct Case<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) replay: &'a Replay,
-    pub(crate) spans: &'a [Span],
     pub(crate) bytes: ShowBytes<'a>,
-    /// What the stacks say.
-    stacks: &'a Stacks,
-    /// Where passes begin and end.
-    passes: &'a Passes,
-    /// Where steps begin and end.
-    steps: &'a Steps,
-    /// What memory is for, once a finding asks.
-    categories: &'a OnceCell<Categories>,
+    /// What the stacks say, where passes begin and end, what memory is for.
+    run: Run<'a>,
     /// Settings that findings suggest are tried here.
     trial: &'a Trial<'a>,
 }
@@ -82,18 +70,13 @@ impl Case<'_> {
 
     /// The highest requested bytes of every step that ended before a moment.
     fn peaks_before(&self, at: Moment) -> Vec<u64> {
-        let ended = self.steps.list.iter().filter(|step| step.is_complete && step.to < at);
+        let ended = self.run.steps().list.iter().filter(|step| step.is_complete && step.to < at);
         ended.map(|step| signed(self.replay.extremes(step.from, step.to).1.requested)).collect()
-    }
-
-    /// The categories of all allocations.
-    fn categories(&self) -> &Categories {
-        self.categories.get_or_init(|| classify(self.replay, self.snapshot, &Rules::default()))
     }
 
     /// The category of an allocation.
     fn category(&self, index: AllocIdx) -> &str {
-        let categories = self.categories();
+        let categories = self.run.categories();
         categories.names().get(categories.of(index)).map_or("", String::as_str)
     }
 
@@ -106,44 +89,25 @@ impl Case<'_> {
     }
 }
 
-/// Everything that looks wrong on a device, worst first, and of the same severity most bytes first. `spans` are
-/// those of the device; `bytes` writes sizes.
-pub fn insights(snapshot: &Snapshot, replay: &Replay, spans: &[Span], bytes: ShowBytes<'_>) -> Vec<Finding> {
-    find(snapshot, replay, spans, bytes, every_kind)
+/// Everything that looks wrong on a device, worst first, and of the same severity most bytes first. `bytes`
+/// writes sizes.
+pub fn insights(snapshot: &Snapshot, replay: &Replay, bytes: ShowBytes<'_>) -> Vec<Finding> {
+    find(snapshot, replay, bytes, every_kind)
 }
 
 /// The findings about failed allocations alone, in the order of the trace.
-pub fn out_of_memory(
-    snapshot: &Snapshot,
-    replay: &Replay,
-    spans: &[Span],
-    bytes: ShowBytes<'_>,
-) -> Vec<Finding> {
-    find(snapshot, replay, spans, bytes, oom::find)
+pub fn out_of_memory(snapshot: &Snapshot, replay: &Replay, bytes: ShowBytes<'_>) -> Vec<Finding> {
+    find(snapshot, replay, bytes, oom::find)
 }
 
 fn find(
     snapshot: &Snapshot,
     replay: &Replay,
-    spans: &[Span],
     bytes: ShowBytes<'_>,
     look: fn(&Case<'_>) -> Vec<Finding>,
 ) -> Vec<Finding> {
     let trial = Trial::new(snapshot, replay.device());
-    let stacks = Stacks::new(snapshot, replay);
-    let passes = Passes::new(snapshot, replay, &stacks, spans);
-    let steps = Steps::new(snapshot, replay, spans, &passes);
-    let case = Case {
-        snapshot,
-        replay,
-        spans,
-        bytes,
-        stacks: &stacks,
-        passes: &passes,
-        steps: &steps,
-        categories: &OnceCell::new(),
-        trial: &trial,
-    };
+    let case = Case { snapshot, replay, bytes, run: Run::of(snapshot, replay), trial: &trial };
     let mut findings = look(&case);
     findings.iter_mut().for_each(|finding| finding.devices = vec![replay.device()]);
     number(&mut findings);

@@ -39,7 +39,8 @@ fn total(blocks: &[(AllocIdx, Allocation)]) -> u64 {
 
 /// Forward passes, no backward pass, and at the end of a forward pass much of what its lines made is still there.
 fn no_grad(case: &Case<'_>) -> Option<Finding> {
-    let Case { snapshot, replay, passes, bytes, .. } = *case;
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let passes = case.run.passes();
     let forward = passes.of(Part::Forward);
     // A program that fails in its first forward pass may have wanted a backward pass.
     if !replay.ooms().is_empty() {
@@ -53,7 +54,7 @@ fn no_grad(case: &Case<'_>) -> Option<Finding> {
     let is_kept = |(_, block): &(AllocIdx, Allocation)| {
         pass.from < block.opened
             && block.recorded != StackId::EMPTY
-            && case.stacks.role_of(block) == Role::Forward
+            && case.run.stacks().role_of(block) == Role::Forward
     };
     let live = replay.live(pass.to).into_iter().map(|index| (index, replay.allocation(index)));
     let kept: Vec<_> = live.filter(is_kept).collect();
@@ -84,13 +85,14 @@ fn no_grad(case: &Case<'_>) -> Option<Finding> {
 
 /// Keys and values that a cache copies while a backward pass follows.
 fn training_cache(case: &Case<'_>) -> Option<Finding> {
-    let Case { snapshot, replay, passes, bytes, .. } = *case;
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let passes = case.run.passes();
     if !passes.has(Part::Backward) {
         return None;
     }
     let peak = replay.peak(Counter::Requested);
     let is_cache = |(_, block): &(AllocIdx, Allocation)| {
-        block.opened > Moment::START && case.stacks.role_of(block) == Role::Cache
+        block.opened > Moment::START && case.run.stacks().role_of(block) == Role::Cache
     };
     let live = replay.live(peak.at).into_iter().map(|index| (index, replay.allocation(index)));
     let cached: Vec<_> = live.filter(is_cache).collect();

@@ -131,10 +131,10 @@ const MOST_GROUPS: usize = 16;
 
 /// Blocks of half the size of each weight that a forward pass makes and keeps: what autocast caches.
 fn low_precision(case: &Case<'_>, model: &Model) -> Option<Finding> {
-    let Case { replay, passes, bytes, .. } = *case;
+    let Case { replay, bytes, .. } = *case;
     let weights = model.sizes();
     let at = model.at;
-    let pass = passes.of(Part::Forward).iter().rfind(|pass| pass.from < at)?;
+    let pass = case.run.passes().of(Part::Forward).iter().rfind(|pass| pass.from < at)?;
     let halves: Sizes = weights.iter().map(|(size, count)| (size / 2, *count)).collect();
     let is_new = |block: &&Allocation| block.opened > pass.from && block.opened <= pass.to;
     let live: Vec<Allocation> =
@@ -170,7 +170,7 @@ fn low_precision(case: &Case<'_>, model: &Model) -> Option<Finding> {
 
 /// How many bytes each parameter takes, with its gradient and the optimizer's state.
 fn per_parameter(case: &Case<'_>, peak: u64) -> Option<Finding> {
-    let recipe = Recipe::of_passes(case.replay, case.passes, case.categories())?;
+    let recipe = Recipe::new(case.snapshot, case.replay, case.run.categories())?;
     let all = recipe.all();
     if all < LEAST_BYTES || (all as f64) < peak as f64 * STATE_SHARE {
         return None;
