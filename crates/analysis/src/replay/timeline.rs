@@ -86,12 +86,74 @@ pub(crate) struct Source<'a> {
     pub(crate) crowded: &'a [Crowded],
 }
 
+/// What the counters follow from, by rows.
+trait Rows {
+    fn link(&self, row: usize) -> Link;
+    /// When an allocation is opened, released and closed.
+    fn moments(&self, index: AllocIdx) -> [Moment; 3];
+    /// What it asked for, and the size of its block.
+    fn bytes(&self, index: AllocIdx) -> [i64; 2];
+}
+
+/// Of a file only what is asked for is looked at.
+impl Rows for Source<'_> {
+    #[inline(always)]
+    fn link(&self, row: usize) -> Link {
+        self.links[row]
+    }
+
+    #[inline(always)]
+    fn moments(&self, index: AllocIdx) -> [Moment; 3] {
+        let Allocations { opened, released, closed, .. } = self.allocations;
+        [opened, released, closed].map(|column| column[index.index()])
+    }
+
+    #[inline(always)]
+    fn bytes(&self, index: AllocIdx) -> [i64; 2] {
+        [&self.allocations.requested, &self.allocations.size].map(|column| signed(column[index.index()]))
+    }
+}
+
+/// The same for a walk over all of it, which need not ask of each row whether it was read.
+struct Slices<'a> {
+    links: &'a [Link],
+    moments: [&'a [Moment]; 3],
+    bytes: [&'a [u64]; 2],
+}
+
+impl Rows for Slices<'_> {
+    #[inline(always)]
+    fn link(&self, row: usize) -> Link {
+        self.links[row]
+    }
+
+    #[inline(always)]
+    fn moments(&self, index: AllocIdx) -> [Moment; 3] {
+        self.moments.map(|column| column[index.index()])
+    }
+
+    #[inline(always)]
+    fn bytes(&self, index: AllocIdx) -> [i64; 2] {
+        self.bytes.map(|column| signed(column[index.index()]))
+    }
+}
+
 impl Source<'_> {
+    fn slices(&self) -> Slices<'_> {
+        let Allocations { opened, released, closed, requested, size, .. } = self.allocations;
+        Slices { links: self.links, moments: [opened, released, closed], bytes: [requested, size] }
+    }
+
     /// The counters after an event, given those before it.
     #[inline(always)]
-    pub(crate) fn step(&self, mut counters: Counters, row: usize, lost: &mut usize) -> Counters {
+    pub(crate) fn step(&self, counters: Counters, row: usize, lost: &mut usize) -> Counters {
+        self.step_in(self, counters, row, lost)
+    }
+
+    #[inline(always)]
+    fn step_in(&self, rows: &impl Rows, mut counters: Counters, row: usize, lost: &mut usize) -> Counters {
         let now = Moment(row as u32 + 1);
-        let link = self.links[row];
+        let link = rows.link(row);
         let own = link.as_allocation();
         while let Some(&(event, index)) = self.lost_ends.get(*lost)
             && event.index() <= row
@@ -102,13 +164,11 @@ impl Source<'_> {
             }
             *lost += 1;
             if Some(index) != own {
-                self.open(&mut counters, index, now);
-                self.close(&mut counters, index, now);
+                count(rows, &mut counters, index, now);
             }
         }
         if let Some(index) = own {
-            self.open(&mut counters, index, now);
-            self.close(&mut counters, index, now);
+            count(rows, &mut counters, index, now);
         } else if let Some(change) = link.as_segment().and_then(|row| self.changes.get(row)) {
             counters.reserved = counters.reserved.saturating_add(change.bytes()).max(0);
         }
@@ -143,33 +203,25 @@ impl Source<'_> {
             .map(|&(_, index)| index);
         own.chain(beside)
     }
+}
 
-    /// Adds an allocation that begins at this moment.
-    #[inline(always)]
-    fn open(&self, counters: &mut Counters, index: AllocIdx, now: Moment) {
-        let at = index.index();
-        let allocations = self.allocations;
-        if allocations.opened[at] == now {
-            let size = signed(allocations.size[at]);
-            counters.requested = counters.requested.saturating_add(signed(allocations.requested[at]));
-            counters.allocated = counters.allocated.saturating_add(size);
-            counters.active = counters.active.saturating_add(size);
-        }
+/// Adds an allocation that begins at this moment, and takes it off where it is released or closed. What was added has been
+/// cut off at the largest number that there is, so what is taken off is cut off at zero.
+#[inline(always)]
+fn count(rows: &impl Rows, counters: &mut Counters, index: AllocIdx, now: Moment) {
+    let [opened, released, closed] = rows.moments(index);
+    let [requested, size] = rows.bytes(index);
+    if opened == now {
+        counters.requested = counters.requested.saturating_add(requested);
+        counters.allocated = counters.allocated.saturating_add(size);
+        counters.active = counters.active.saturating_add(size);
     }
-
-    /// Takes off an allocation that is released or closed at this moment. What was added has been cut off at
-    /// the largest number that there is, so what is taken off is cut off at zero.
-    #[inline(always)]
-    fn close(&self, counters: &mut Counters, index: AllocIdx, now: Moment) {
-        let at = index.index();
-        let allocations = self.allocations;
-        if allocations.released[at] == now {
-            counters.allocated = counters.allocated.saturating_sub(signed(allocations.size[at])).max(0);
-        }
-        if allocations.closed[at] == now {
-            counters.active = counters.active.saturating_sub(signed(allocations.size[at])).max(0);
-            counters.requested = counters.requested.saturating_sub(signed(allocations.requested[at])).max(0);
-        }
+    if released == now {
+        counters.allocated = counters.allocated.saturating_sub(size).max(0);
+    }
+    if closed == now {
+        counters.active = counters.active.saturating_sub(size).max(0);
+        counters.requested = counters.requested.saturating_sub(requested).max(0);
     }
 }
 
@@ -181,7 +233,8 @@ impl Timeline {
     pub(crate) fn new(source: Source<'_>, start_reserved: i64) -> Self {
         let mut timeline =
             Self { start: start_counters(source.allocations, start_reserved), ..Self::default() };
-        let mut live = LiveSet::new(source.allocations);
+        let slices = source.slices();
+        let mut live = LiveSet::new(slices.moments[0]);
         let mut counters = timeline.start;
         for (peak, counter) in timeline.peaks.iter_mut().zip(Counter::ALL) {
             *peak = Highest { bytes: counters[counter], at: Moment::START };
@@ -197,7 +250,7 @@ impl Timeline {
             let first = stretch * STRIDE;
             for row in first..first + rows.len() {
                 let lost_before = lost;
-                counters = source.step(counters, row, &mut lost);
+                counters = source.step_in(&slices, counters, row, &mut lost);
                 if lost - lost_before > CROWD {
                     timeline.crowded.push(Crowded { row, after: counters, lost });
                 }
@@ -208,10 +261,10 @@ impl Timeline {
                     timeline.excess = Highest { bytes: excess, at: Moment(row as u32 + 1) };
                 }
                 for &(_, index) in source.lost_ends.get(lost_before..lost).unwrap_or_default() {
-                    live.update(source.allocations, index, Moment(row as u32 + 1));
+                    live.update(&slices, index, Moment(row as u32 + 1));
                 }
-                if let Some(index) = source.links[row].as_allocation() {
-                    live.update(source.allocations, index, Moment(row as u32 + 1));
+                if let Some(index) = slices.link(row).as_allocation() {
+                    live.update(&slices, index, Moment(row as u32 + 1));
                 }
             }
             timeline.note_peaks(&source, before, max, first, rows.len(), lost);
@@ -345,10 +398,10 @@ struct LiveSet {
 const NOWHERE: u32 = u32::MAX;
 
 impl LiveSet {
-    fn new(allocations: &Allocations) -> Self {
-        let mut live = Self { members: Vec::new(), place: vec![NOWHERE; allocations.len()] };
-        for row in 0..allocations.len() {
-            if allocations.opened[row] == Moment::START {
+    fn new(opened: &[Moment]) -> Self {
+        let mut live = Self { members: Vec::new(), place: vec![NOWHERE; opened.len()] };
+        for (row, opened) in opened.iter().enumerate() {
+            if *opened == Moment::START {
                 live.place[row] = live.members.len() as u32;
                 live.members.push(AllocIdx(row as u32));
             }
@@ -357,13 +410,14 @@ impl LiveSet {
     }
 
     #[inline]
-    fn update(&mut self, allocations: &Allocations, index: AllocIdx, now: Moment) {
+    fn update(&mut self, rows: &impl Rows, index: AllocIdx, now: Moment) {
         let row = index.index();
-        if allocations.opened[row] == now {
+        let [opened, _, closed] = rows.moments(index);
+        if opened == now {
             self.place[row] = self.members.len() as u32;
             self.members.push(index);
         }
-        if allocations.closed[row] == now && self.place[row] != NOWHERE {
+        if closed == now && self.place[row] != NOWHERE {
             let place = std::mem::replace(&mut self.place[row], NOWHERE) as usize;
             self.members.swap_remove(place);
             if let Some(moved) = self.members.get(place) {

@@ -440,7 +440,7 @@ fn stacks(snapshot: &Snapshot, device: DeviceId) -> usize {
             *seen = true;
         }
     };
-    snapshot.events(device).distinct_stacks().iter().for_each(|&stack| see(stack));
+    snapshot.events(device).any_stacks().iter().for_each(|&stack| see(stack));
     for segment in snapshot.segments_of(device) {
         see(segment.stack);
         snapshot.blocks.of(segment).for_each(|block| see(block.stack));

@@ -323,6 +323,11 @@ impl EventTable {
         Cow::Owned(found)
     }
 
+    /// The stacks of all events, each at least once: without a walk over the events where a file has them at hand.
+    pub fn any_stacks(&self) -> &[StackId] {
+        if self.distinct_stacks.0.is_empty() { &self.stack } else { &self.distinct_stacks.0 }
+    }
+
     /// The time of an event, if its writer had a clock.
     pub fn time_us(&self, row: usize) -> Option<i64> {
         self.time_us.get(row).copied().filter(|&time| time != Self::NO_TIME)
@@ -334,11 +339,13 @@ impl EventTable {
             return Cow::Borrowed(&self.time_bounds.0);
         }
         let bounds = |times: &[i64]| {
-            let known = times.iter().copied().filter(|&time| time != Self::NO_TIME);
-            TimeBounds {
-                least: known.clone().min().unwrap_or(i64::MAX),
-                greatest: known.max().unwrap_or(Self::NO_TIME),
+            let mut bounds = TimeBounds { least: i64::MAX, greatest: Self::NO_TIME };
+            for &time in times {
+                // No time at all is the least number there is, so it raises nothing.
+                bounds.greatest = bounds.greatest.max(time);
+                bounds.least = bounds.least.min(if time == Self::NO_TIME { i64::MAX } else { time });
             }
+            bounds
         };
         self.time_us.chunks(Self::STRIDE).map(bounds).collect()
     }
