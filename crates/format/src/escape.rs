@@ -47,12 +47,20 @@ pub enum Formulas {
 
 /// The text as a field of a CSV row (RFC 4180).
 pub fn csv(text: &str, formulas: Formulas) -> String {
+    let mut field = String::new();
+    push_csv(&mut field, text, formulas);
+    field
+}
+
+/// Adds the text to a line as a field of a CSV row.
+pub(crate) fn push_csv(line: &mut String, text: &str, formulas: Formulas) {
     let acts = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
     let mark = if acts && formulas == Formulas::Escape { "'" } else { "" };
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{mark}{}\"", text.replace('"', "\"\""))
+    let is_quoted = text.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'));
+    if is_quoted {
+        line.extend(["\"", mark, &text.replace('"', "\"\""), "\""]);
     } else {
-        format!("{mark}{text}")
+        line.extend([mark, text]);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tables: what a column is called and holds, and how a row is written.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
-use crate::escape::{Formulas, csv};
+use crate::escape::{Formulas, push_csv};
 
 /// How a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,14 +121,30 @@ pub fn csv_heading(columns: &[Column]) -> String {
 
 /// A row as a line of a CSV file. Only text can be a formula.
 pub fn csv_row(row: &[Value<'_>], formulas: Formulas) -> String {
-    let cells = row.iter().map(|value| match value {
-        Value::Missing => String::new(),
-        Value::Flag(flag) => flag.to_string(),
-        Value::Signed(number) => number.to_string(),
-        Value::Unsigned(number) => number.to_string(),
-        Value::Text(text) => csv(text, formulas),
-    });
-    cells.collect::<Vec<_>>().join(",") + "\n"
+    let mut line = String::new();
+    push_csv_row(&mut line, row, formulas);
+    line
+}
+
+/// Adds a row to a text as a line of a CSV file.
+pub fn push_csv_row<'a>(text: &mut String, row: impl IntoIterator<Item = &'a Value<'a>>, formulas: Formulas) {
+    for (number, value) in row.into_iter().enumerate() {
+        if number > 0 {
+            text.push(',');
+        }
+        // Writing to a string cannot fail.
+        let _ = match value {
+            Value::Missing => Ok(()),
+            Value::Flag(flag) => write!(text, "{flag}"),
+            Value::Signed(number) => write!(text, "{number}"),
+            Value::Unsigned(number) => write!(text, "{number}"),
+            Value::Text(field) => {
+                push_csv(text, field, formulas);
+                Ok(())
+            }
+        };
+    }
+    text.push('\n');
 }
 
 #[cfg(test)]

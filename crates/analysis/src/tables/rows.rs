@@ -1,5 +1,8 @@
 //! Rows of the tables that follow from a replay.
 
+use std::cell::RefCell;
+
+use hashbrown::HashMap;
 use vramscope_format::table::Value;
 use vramscope_snapshot::{Action, Event, EventIdx, Frame, FrameId, Pool, Segment, Snapshot, StackId};
 
@@ -19,12 +22,14 @@ pub struct Rows<'a> {
     snapshot: &'a Snapshot,
     replay: &'a Replay,
     pools: &'a Pools,
+    /// The user's own line of each stack that was asked for.
+    lines: RefCell<HashMap<StackId, [Value<'a>; 3]>>,
 }
 
 impl<'a> Rows<'a> {
     /// `pools` are [`Pools::all`] of the device.
     pub fn new(snapshot: &'a Snapshot, replay: &'a Replay, pools: &'a Pools) -> Self {
-        Self { snapshot, replay, pools }
+        Self { snapshot, replay, pools, lines: RefCell::default() }
     }
 
     /// The life of a block, with what is concluded about it.
@@ -37,7 +42,7 @@ impl<'a> Rows<'a> {
         let concluded = conclusions.of(self.snapshot, self.replay, index);
         let event = |moment: Moment| moment.event().map(|event| event.0);
         let [pool_a, pool_b] = pool(self.pools.pool_of(index));
-        let [file, line, name] = line(self.snapshot, allocation.stack);
+        let [file, line, name] = self.line(allocation.stack);
         [
             index.0.into(),
             allocation.addr.into(),
@@ -63,6 +68,11 @@ impl<'a> Rows<'a> {
             concluded.step.into(),
             self.replay.device().0.into(),
         ]
+    }
+
+    fn line(&self, stack: StackId) -> [Value<'a>; 3] {
+        let mut lines = self.lines.borrow_mut();
+        lines.entry(stack).or_insert_with(|| line(self.snapshot, stack)).clone()
     }
 
     fn time(&self, moment: Moment) -> Option<i64> {

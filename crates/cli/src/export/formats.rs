@@ -12,7 +12,7 @@ use parquet::file::properties::WriterProperties;
 use vramscope_analysis::tables::{Device, File, Keep, Record, Take, Whole};
 use vramscope_dataset::{Batches, KEYS, keyed, schema};
 use vramscope_format::Formulas;
-use vramscope_format::table::{Column, csv_heading, csv_row};
+use vramscope_format::table::{Column, csv_heading, push_csv_row};
 
 use super::args::{ExportArgs, ExportFormat};
 use crate::subject::Subject;
@@ -29,8 +29,12 @@ pub(super) fn write(
     match args.format() {
         ExportFormat::Csv => {
             write!(out, "{}", csv_heading(&columns))?;
+            let mut line = String::new();
             each_row(subjects, table, &mut |row| {
-                Ok(write!(out, "{}", csv_row(&picked(row, &chosen), formulas))?)
+                let picked = row.iter().zip(&chosen).filter_map(|(value, chosen)| chosen.then_some(value));
+                line.clear();
+                push_csv_row(&mut line, picked, formulas);
+                Ok(out.write_all(line.as_bytes())?)
             })
         }
         ExportFormat::Jsonl => each_row(subjects, table, &mut |row| {
