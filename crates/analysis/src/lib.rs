@@ -68,4 +68,4 @@ pub use replay::rounding::Rules;
 pub use replay::state::{Hole, State};
 pub use replay::times::Times;
 pub use replay::verdict::{Status, Verdict};
-pub use replay::{Oom, Peak, Replay, moment_at_time};
+pub use replay::{Both, Oom, Peak, Replay, moment_at_time};

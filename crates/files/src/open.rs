@@ -322,13 +322,18 @@ pub fn open_each<T: Send>(
 /// Replays what was read, and puts that into the cache in the background.
 fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, Fingerprint)>) -> Opened {
     let snapshot = Arc::new(snapshot);
-    let replays: Vec<_> = Replay::all(&snapshot).into_iter().map(Arc::new).collect();
+    let replays: Vec<_> = Replay::all_with(&snapshot, &both).into_iter().map(Arc::new).collect();
     let storing = Storing(cache.and_then(|(cache, fingerprint)| {
         let (snapshot, replays) = (Arc::clone(&snapshot), replays.clone());
         let store = move || cache.store(&fingerprint, &snapshot, replays.iter().map(Arc::as_ref));
         thread::Builder::new().spawn(store).ok()
     }));
     Opened { storing, ..ready(input, bytes, snapshot, replays) }
+}
+
+/// Does two things at once, where there are cores for it.
+fn both(one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
+    rayon::join(one, other);
 }
 
 /// What is read and replayed.

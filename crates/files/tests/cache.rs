@@ -313,7 +313,7 @@ fn what_is_kept_beside_an_entry() {
         let paths = listed.map(|entry| entry.unwrap().path());
         paths.filter(|path| path.extension().is_some_and(|ending| ending == "kept")).collect()
     };
-    assert_eq!(beside().len(), 3, "findings, the spans that they need, conclusions");
+    assert_eq!(beside().len(), 2, "findings, conclusions");
     let [entry] = place.cache.entries().try_into().unwrap();
     let all = beside().into_iter().chain(place.entries()).map(|path| path.metadata().unwrap().len());
     assert_eq!((entry.bytes, entry.answers), (all.sum(), 0));

@@ -11,7 +11,7 @@ use crate::conclusions::backward::forward_line;
 use crate::conclusions::categories::Categories;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::modules::Modules;
-use crate::conclusions::passes::Part;
+use crate::conclusions::passes::{Nearby, Part};
 use crate::conclusions::run::Run;
 use crate::conclusions::steps::{Steps, step_name};
 use crate::questions::phases::phase_name;
@@ -70,7 +70,7 @@ impl Conclusions {
         let (categories, steps) = (run.categories().clone(), run.steps().clone());
         let modules = Modules::new(snapshot, replay);
         let phases = phases(snapshot, replay, run.spans()).into();
-        let passes = run.passes();
+        let passes = Nearby::new(run.passes());
         let part = |&opened: &Moment| passes.inside(opened).map_or(0, |pass| pass.part as u8 + 1);
         let parts = replay.allocations().opened.iter().map(part).collect();
         Self { categories, modules, steps, parts, phases }

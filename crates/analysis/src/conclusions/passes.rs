@@ -6,9 +6,11 @@
 //! A pass begins with an allocation. Frees only lengthen it: the autograd engine's thread frees what it held while the
 //! next pass has begun.
 
+use std::cell::Cell;
+
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
-use vramscope_snapshot::{Action, EventTable, Snapshot};
+use vramscope_snapshot::{Action, DeviceId, EventTable, Snapshot};
 
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::stacks::Stacks;
@@ -79,23 +81,32 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// `spans` are those of the device.
-    pub(crate) fn new(snapshot: &Snapshot, replay: &Replay, stacks: &Stacks, spans: &[Span]) -> Self {
-        let events = snapshot.events(replay.device());
+    /// What the events of a device alone say; `spans` are its annotations.
+    pub(crate) fn of_events(
+        snapshot: &Snapshot,
+        device: DeviceId,
+        stacks: &Stacks,
+        spans: &[Span],
+    ) -> Vec<Pass> {
+        let events = snapshot.events(device);
         let marks = marks(snapshot, spans);
         let mut list = from_events(events, stacks, &marks);
-        let has_backward = list.iter().any(|pass| pass.part == Part::Backward);
-        let mut known_by = if has_backward { KnownBy::Certain } else { KnownBy::Likely };
         insert_idle_optimizers(&mut list, &marks);
-        if !has_backward && !stacks.tell_parts() && list.iter().any(|pass| pass.part == Part::Optimizer) {
+        if stacks.tell_parts() { split_at_restarts(events, stacks, &list) } else { list }
+    }
+
+    /// The passes, from those of [`Passes::of_events`]: where nothing tells forward from backward, the levels do.
+    pub(crate) fn settled(mut list: Vec<Pass>, replay: &Replay, stacks: &Stacks) -> Self {
+        let has = |part: Part| list.iter().any(|pass| pass.part == part);
+        let has_backward = has(Part::Backward);
+        if !has_backward && !stacks.tell_parts() && has(Part::Optimizer) {
             list = split_at_peaks(replay, &list);
         }
-        if stacks.tell_parts() {
-            list = split_at_restarts(events, stacks, &list);
-        }
-        if list.is_empty() {
-            known_by = KnownBy::Unknown;
-        }
+        let known_by = match () {
+            () if list.is_empty() => KnownBy::Unknown,
+            () if has_backward => KnownBy::Certain,
+            () => KnownBy::Likely,
+        };
         let by_part = Part::ALL.map(|part| list.iter().filter(|pass| pass.part == part).copied().collect());
         Self { list, by_part, known_by }
     }
@@ -136,6 +147,42 @@ impl Passes {
         let passes = self.of(part);
         passes.get(passes.partition_point(|pass| pass.from < at)).copied()
     }
+}
+
+/// Passes as a walk through time asks for them: what was found last is looked at first.
+pub(crate) struct Nearby<'a> {
+    passes: &'a Passes,
+    begun: Cell<usize>,
+    next_backward: Cell<usize>,
+}
+
+impl<'a> Nearby<'a> {
+    pub(crate) fn new(passes: &'a Passes) -> Self {
+        Self { passes, begun: Cell::new(0), next_backward: Cell::new(0) }
+    }
+
+    /// The same as [`Passes::inside`].
+    pub(crate) fn inside(&self, at: Moment) -> Option<Pass> {
+        let begun = begun_before(&self.passes.list, at, &self.begun);
+        self.passes.list.get(begun.checked_sub(1)?).copied().filter(|pass| at <= pass.to)
+    }
+
+    /// The same as [`Passes::next`] of backward passes.
+    pub(crate) fn next_backward(&self, at: Moment) -> Option<Pass> {
+        let passes = self.passes.of(Part::Backward);
+        passes.get(begun_before(passes, at, &self.next_backward)).copied()
+    }
+}
+
+/// How many passes have begun before a moment. `last` is what it was of the moment before.
+fn begun_before(passes: &[Pass], at: Moment, last: &Cell<usize>) -> usize {
+    let begun = last.get();
+    let is_past = begun.checked_sub(1).and_then(|row| passes.get(row)).is_none_or(|pass| pass.from < at);
+    if is_past && passes.get(begun).is_none_or(|pass| pass.from >= at) {
+        return begun;
+    }
+    last.set(passes.partition_point(|pass| pass.from < at));
+    last.get()
 }
 
 /// What annotations say: stretches in order of beginning, the inner after the outer.
@@ -242,12 +289,13 @@ const FIRST_STACKS: usize = 8;
 
 /// Forward passes that follow each other directly: each begins with what the first began with.
 fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec<Pass> {
+    let all = events.stacks();
     let keys = |pass: &Pass| {
         let rows = pass.from.0 as usize..pass.to.0 as usize;
         rows.filter_map(|row| {
-            let is_forward = events.action(row) == Some(Action::Alloc)
-                && stacks.part(events.stacks()[row]) == Some(Part::Forward);
-            is_forward.then(|| (row, stacks.within_pass(events.stacks()[row])))
+            let is_forward =
+                events.action(row) == Some(Action::Alloc) && stacks.part(all[row]) == Some(Part::Forward);
+            is_forward.then(|| stacks.within_pass(all[row]))
         })
     };
     let mut split = Vec::with_capacity(list.len());
@@ -259,7 +307,7 @@ fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec
         let mut first = Vec::with_capacity(FIRST_STACKS);
         let mut counts: HashMap<u32, usize> = HashMap::new();
         let mut last = None;
-        for (_, key) in keys(pass) {
+        for key in keys(pass) {
             // Several blocks of one call are one.
             if last.replace(key) == Some(key) {
                 continue;
@@ -283,7 +331,7 @@ fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec
         let mut piece = Pass { to: pass.from, ..*pass };
         let mut has_begun = false;
         for row in pass.from.0 as usize..pass.to.0 as usize {
-            let (action, stack) = (events.action(row), events.stacks()[row]);
+            let (action, stack) = (events.action(row), all[row]);
             if stacks.part(stack) != Some(Part::Forward) {
                 continue;
             }
@@ -307,7 +355,7 @@ mod tests {
     use super::*;
     use crate::conclusions::run::Run;
     use std::path::Path;
-    use vramscope_snapshot::{DeviceId, Reader};
+    use vramscope_snapshot::Reader;
 
     /// Recordings of three training steps: each is one forward pass, one backward pass and one step of the optimizer,
     /// whatever runs several times within a pass. `vit_ckpt` computes forward again within its backward passes.

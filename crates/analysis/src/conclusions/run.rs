@@ -3,10 +3,10 @@
 
 use std::sync::OnceLock;
 
-use vramscope_snapshot::Snapshot;
+use vramscope_snapshot::{DeviceId, Snapshot};
 
 use crate::conclusions::categories::{Categories, Rules, classify};
-use crate::conclusions::passes::Passes;
+use crate::conclusions::passes::{Pass, Passes};
 use crate::conclusions::stacks::Stacks;
 use crate::conclusions::steps::Steps;
 use crate::questions::spans::{Span, spans};
@@ -20,6 +20,29 @@ pub(crate) struct Found {
     passes: OnceLock<Passes>,
     steps: OnceLock<Steps>,
     categories: OnceLock<Categories>,
+}
+
+/// What follows from the events of a device alone, where they tell anything: it can be worked out while they are replayed.
+pub(crate) struct OfEvents {
+    spans: Vec<Span>,
+    stacks: Stacks,
+    passes: Vec<Pass>,
+}
+
+impl OfEvents {
+    pub(crate) fn new(snapshot: &Snapshot, device: DeviceId) -> Option<Self> {
+        let stacks = Stacks::of_events(snapshot, device)?;
+        let spans = spans(snapshot, device);
+        let passes = Passes::of_events(snapshot, device, &stacks, &spans);
+        Some(Self { spans, stacks, passes })
+    }
+
+    /// The same once the events were replayed.
+    pub(crate) fn settled(self, snapshot: &Snapshot, replay: &Replay) -> Found {
+        let stacks = self.stacks.with_old(snapshot, replay);
+        let passes = Passes::settled(self.passes, replay, &stacks);
+        Found { spans: self.spans.into(), stacks: stacks.into(), passes: passes.into(), ..Found::default() }
+    }
 }
 
 /// What conclusions about a device start from. Each part is worked out when it is first asked for.
@@ -46,7 +69,11 @@ impl<'a> Run<'a> {
 
     /// Where passes begin and end.
     pub(crate) fn passes(self) -> &'a Passes {
-        let passes = || Passes::new(self.snapshot, self.replay, self.stacks(), self.spans());
+        let passes = || {
+            let device = self.replay.device();
+            let list = Passes::of_events(self.snapshot, device, self.stacks(), self.spans());
+            Passes::settled(list, self.replay, self.stacks())
+        };
         self.replay.found.passes.get_or_init(passes)
     }
 

@@ -4,7 +4,7 @@
 //! forward pass lies inside a backward pass, and an optimizer's closure runs a forward pass.
 
 use hashbrown::HashMap;
-use vramscope_snapshot::{Frame, FrameId, Snapshot, StackId};
+use vramscope_snapshot::{DeviceId, Frame, FrameId, Snapshot, StackId};
 
 use crate::conclusions::passes::Part;
 use crate::replay::Replay;
@@ -49,17 +49,29 @@ pub(crate) struct Stacks {
 impl Stacks {
     /// The stacks of a snapshot, as the events of a device use them.
     pub(crate) fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
-        let events = snapshot.events(replay.device());
-        let has_frames = |stack: StackId| !snapshot.stacks.get(stack).is_empty();
-        let allocations = replay.allocations();
-        let has_old = allocations
-            .opened
-            .iter()
-            .zip(&allocations.stack)
-            .any(|(opened, stack)| *opened == Moment::START && has_frames(*stack));
-        // Python stacks were recorded and one has no Python frame: a thread of the autograd engine.
-        let is_recorded = has_old || events.stacks().iter().any(|&stack| has_frames(stack));
-        let mut stacks = Self { has_old, ..Self::default() };
+        Self::of_events(snapshot, replay.device())
+            .unwrap_or_else(|| {
+                let is_recorded = has_old(snapshot, replay);
+                Self::judged(snapshot, is_recorded)
+            })
+            .with_old(snapshot, replay)
+    }
+
+    /// What events alone say, where any has frames: all but what blocks older than the trace carry.
+    pub(crate) fn of_events(snapshot: &Snapshot, device: DeviceId) -> Option<Self> {
+        let is_recorded = snapshot.events(device).stacks().iter().any(|&stack| has_frames(snapshot, stack));
+        is_recorded.then(|| Self::judged(snapshot, true))
+    }
+
+    /// Adds what is known once the trace was replayed.
+    pub(crate) fn with_old(self, snapshot: &Snapshot, replay: &Replay) -> Self {
+        Self { has_old: has_old(snapshot, replay), ..self }
+    }
+
+    /// `is_recorded` says whether Python stacks were recorded: then one without a Python frame is of a thread of the
+    /// autograd engine.
+    fn judged(snapshot: &Snapshot, is_recorded: bool) -> Self {
+        let mut stacks = Self::default();
         let mut known: HashMap<FrameId, Role> = HashMap::new();
         let mut numbers: HashMap<&[FrameId], u32> = HashMap::new();
         for stack in snapshot.stacks.ids() {
@@ -122,6 +134,18 @@ impl Stacks {
     pub(crate) fn within_pass(&self, stack: StackId) -> u32 {
         self.within.get(stack.index()).copied().unwrap_or_default()
     }
+}
+
+fn has_frames(snapshot: &Snapshot, stack: StackId) -> bool {
+    !snapshot.stacks.get(stack).is_empty()
+}
+
+/// Whether blocks older than the trace carry stacks.
+fn has_old(snapshot: &Snapshot, replay: &Replay) -> bool {
+    let allocations = replay.allocations();
+    let mut old =
+        allocations.opened.iter().zip(&allocations.stack).filter(|(opened, _)| **opened == Moment::START);
+    old.any(|(_, stack)| has_frames(snapshot, *stack))
 }
 
 /// The role of a stack, from those of its frames, innermost first.

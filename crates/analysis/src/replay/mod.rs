@@ -40,7 +40,7 @@ use timeline::{NOTHING_STATED, Source, Timeline};
 use verdict::Verdict;
 
 use crate::conclusions::backward::attribute;
-use crate::conclusions::run::Found;
+use crate::conclusions::run::{Found, OfEvents};
 use crate::pictures::Extremes;
 use crate::pictures::columns::Walked;
 use crate::pictures::extreme::End;
@@ -65,6 +65,9 @@ pub struct Oom {
     /// Bytes that the driver had free.
     pub device_free: u64,
 }
+
+/// Does two things, in any order or at once.
+pub type Both<'a> = &'a dyn Fn(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send));
 
 /// One device's trace, replayed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -171,10 +174,29 @@ impl Replay {
     /// Replays every device of a snapshot that has a trace or segments, in order. Memory of backward passes is
     /// attributed to the forward lines that it belongs to.
     pub fn all(snapshot: &Snapshot) -> Vec<Self> {
+        Self::all_with(snapshot, &|one, other| {
+            one();
+            other();
+        })
+    }
+
+    /// The same for a caller that has threads: `both` does two things that do not depend on each other.
+    pub fn all_with(snapshot: &Snapshot, both: Both<'_>) -> Vec<Self> {
         // Pinned host memory comes last: it is not what people open a snapshot for.
         let mut devices = snapshot.devices();
         devices.sort_by_key(|&device| (device == DeviceId::HOST, device));
-        let mut replays: Vec<_> = devices.into_iter().map(|device| Self::new(snapshot, device)).collect();
+        let replay = |device| {
+            let (mut replay, mut of_events) = (None, None);
+            both(&mut || replay = Some(Self::new(snapshot, device)), &mut || {
+                of_events = OfEvents::new(snapshot, device);
+            });
+            let mut replay = replay.unwrap_or_else(|| Self::new(snapshot, device));
+            if let Some(of_events) = of_events {
+                replay.found = of_events.settled(snapshot, &replay);
+            }
+            replay
+        };
+        let mut replays: Vec<_> = devices.into_iter().map(replay).collect();
         attribute(snapshot, &mut replays);
         replays
     }

@@ -341,7 +341,11 @@ impl Device {
             true if !is_state => replay.state(subject.peak(Counter::Requested).at),
             _ => state,
         };
-        let mut found = subject.findings();
+        // Findings take as long as everything else.
+        let (mut found, (phases, stacks, chart)) = rayon::join(
+            || subject.findings(),
+            || (phase_rows(subject), stacks(snapshot, device), chart(subject)),
+        );
         found.retain(|finding| subject.keeps_finding(finding));
         Self {
             device: device.0,
@@ -349,7 +353,7 @@ impl Device {
             events: (to.0 - from.0) as usize,
             allocations: replay.allocations().len(),
             segments: snapshot.has.addresses.then(|| snapshot.segments_of(device).len()),
-            stacks: stacks(snapshot, device),
+            stacks,
             verdict: VerdictJson { status: status.name(), sentence, estimated_bytes, notes, kind: status },
             has_requested: !of_blocks,
             start: CountersJson::new(subject, from),
@@ -370,10 +374,10 @@ impl Device {
             memory: snapshot.device_memory(device).map(MemoryJson::new),
             capacity: Capacity::of(snapshot, replay).map(|capacity| capacity.bytes),
             recorded: recorded(snapshot, device, &text::size),
-            phases: phase_rows(subject),
+            phases,
             findings: found.iter().map(|finding| FindingJson::new(Some(subject), finding)).collect(),
             found,
-            chart: chart(subject),
+            chart,
         }
     }
 }

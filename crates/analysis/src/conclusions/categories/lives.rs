@@ -13,7 +13,7 @@ use vramscope_snapshot::{EventTable, Snapshot, StackId};
 use super::{ACTIVATIONS, CACHE, GRADIENTS, OPTIMIZER, OTHER, PARAMETERS, TEMPORARY, UNKNOWN, WORKSPACES};
 use super::{TEMPORARY_EVENTS, lifetime};
 use crate::conclusions::known::KnownBy;
-use crate::conclusions::passes::{Part, Pass, Passes};
+use crate::conclusions::passes::{Nearby, Part, Pass, Passes};
 use crate::conclusions::run::Run;
 use crate::conclusions::stacks::{Role, Stacks};
 use crate::replay::Replay;
@@ -31,6 +31,7 @@ pub(super) type Judgement = (u8, KnownBy);
 pub(super) struct Lives<'a> {
     pub(super) stacks: &'a Stacks,
     pub(super) passes: &'a Passes,
+    nearby: Nearby<'a>,
     pub(super) events: &'a EventTable,
     pub(super) replay: &'a Replay,
     /// How often allocations of a stack died in the pass that made them, and how often they outlived it; only where
@@ -52,6 +53,7 @@ impl<'a> Lives<'a> {
         let mut lives = Self {
             stacks,
             passes,
+            nearby: Nearby::new(passes),
             events,
             replay,
             habits: HashMap::new(),
@@ -69,7 +71,7 @@ impl<'a> Lives<'a> {
                 if let_go(&allocation) > first_pass {
                     *lives.early.entry(allocation.recorded).or_default() += 1;
                 }
-            } else if !has_end && let Some(pass) = passes.inside(allocation.opened) {
+            } else if !has_end && let Some(pass) = lives.nearby.inside(allocation.opened) {
                 let (died, outlived) = lives.habits.entry(allocation.recorded).or_default();
                 match () {
                     () if let_go(&allocation) <= pass.to => *died += 1,
@@ -84,7 +86,7 @@ impl<'a> Lives<'a> {
     /// What an allocation that the trace shows beginning is for.
     pub(super) fn judge(&self, allocation: &Allocation, workspaces: &mut HashSet<(u64, bool)>) -> Judgement {
         let role = self.stacks.role_of(allocation);
-        let pass = self.passes.inside(allocation.opened);
+        let pass = self.nearby.inside(allocation.opened);
         let part = pass.map(|pass| pass.part);
         let in_pass = matches!(role, Role::Forward | Role::Backward | Role::Recompute)
             || matches!(part, Some(Part::Forward | Part::Backward));
@@ -150,7 +152,7 @@ impl<'a> Lives<'a> {
         if self.freed_as(allocation) == Role::Cache && self.outlives(allocation, pass) {
             return (CACHE, KnownBy::Certain);
         }
-        let next = self.passes.next(Part::Backward, allocation.opened);
+        let next = self.nearby.next_backward(allocation.opened);
         if next.is_some_and(|next| let_go(allocation) <= next.from) {
             return (TEMPORARY, KnownBy::Certain);
         }
@@ -162,7 +164,7 @@ impl<'a> Lives<'a> {
 
     /// What the code of a KV cache makes.
     fn cached(&self, allocation: &Allocation, pass: Option<Pass>) -> Judgement {
-        let next = self.passes.next(Part::Backward, allocation.opened);
+        let next = self.nearby.next_backward(allocation.opened);
         match () {
             () if self.is_saved(allocation) => (ACTIVATIONS, KnownBy::Certain),
             // A program that keeps the model's output keeps its keys and values beyond the backward pass.
@@ -205,7 +207,7 @@ impl<'a> Lives<'a> {
 
     /// Whether the next backward pass finds it and lets it go: it was kept for that pass.
     fn is_saved(&self, allocation: &Allocation) -> bool {
-        let Some(next) = self.passes.next(Part::Backward, allocation.opened) else { return false };
+        let Some(next) = self.nearby.next_backward(allocation.opened) else { return false };
         let freed = let_go(allocation);
         // A backward pass that the trace ends in has not let go of all yet.
         next.from < freed && (freed <= next.to || next.to == self.replay.end() && freed == Moment::NEVER)
@@ -262,10 +264,10 @@ pub(super) fn untold_parameters<'a>(
     let backward = lives.passes.of(Part::Backward);
     let first = backward.first().map_or(Moment::START, |pass| pass.from);
     let outlived = backward.get(1).or(backward.first()).map_or(Moment::NEVER, |pass| pass.to);
-    of.iter().enumerate().filter_map(move |(row, &category)| {
+    let candidates = of.iter().enumerate().filter(|(_, category)| matches!(**category, UNKNOWN | OTHER));
+    candidates.filter_map(move |(row, _)| {
         let allocation = lives.replay.allocation(AllocIdx(row as u32));
-        let is_parameter = matches!(category, UNKNOWN | OTHER)
-            && allocation.opened != Moment::START
+        let is_parameter = allocation.opened != Moment::START
             && allocation.opened <= first
             && let_go(&allocation) > outlived
             && sizes.contains(&allocation.requested);
@@ -276,10 +278,9 @@ pub(super) fn untold_parameters<'a>(
 /// Sizes of the gradients that the fullest backward pass leaves, in order of birth. `of` are the categories so far.
 pub(super) fn gradient_sizes(lives: &Lives<'_>, of: &[u8]) -> Vec<u64> {
     let mut by_pass: HashMap<Moment, Vec<u64>> = HashMap::new();
-    for (row, &category) in of.iter().enumerate() {
+    for (row, _) in of.iter().enumerate().filter(|(_, category)| **category == GRADIENTS) {
         let allocation = lives.replay.allocation(AllocIdx(row as u32));
-        if category == GRADIENTS
-            && allocation.opened != Moment::START
+        if allocation.opened != Moment::START
             && let Some(pass) = lives.passes.inside(allocation.opened)
         {
             by_pass.entry(pass.from).or_default().push(allocation.requested);
