@@ -35,6 +35,7 @@ fn extremes_of_stretches_are_those_of_their_moments() {
             for counter in [Counter::Requested, Counter::Active] {
                 for (found, &(from, to)) in replay.extremes_of(counter, asked.clone()).zip(&stretches) {
                     let expected = by_hand(&all, counter, from, to);
+                    assert_eq!(found.ends, [all[from], all[to]], "{name}: from {from} to {to}");
                     let found = (found.min, found.max, found.highest.0 as usize);
                     assert_eq!(found, expected, "{name}: {counter:?} from {from} to {to}");
                 }

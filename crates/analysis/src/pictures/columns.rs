@@ -16,11 +16,14 @@ pub struct Extremes {
     pub max: Counters,
     /// The first moment at which the counter that was asked for is highest.
     pub highest: Moment,
+    /// The counters at the first moment and at the last.
+    pub ends: [Counters; 2],
 }
 
 impl Extremes {
     /// Of no moment.
-    const NONE: Self = Self { min: all(i64::MAX), max: all(i64::MIN), highest: Moment::START };
+    const NONE: Self =
+        Self { min: all(i64::MAX), max: all(i64::MIN), highest: Moment::START, ends: [all(0); 2] };
 
     /// Adds what is known of some moments, and says whether the counter is higher there than before.
     fn add(&mut self, min: Counters, max: Counters, counter: Counter, at: usize) -> bool {
@@ -37,14 +40,35 @@ const fn all(bytes: i64) -> Counters {
     Counters { requested: bytes, allocated: bytes, active: bytes, reserved: bytes }
 }
 
-/// The counters at each moment of a stretch that was gone through, both ends included.
+/// The counters at each moment of the two stretches that were gone through last, both ends included: those in which what
+/// is asked for begins and ends.
 #[derive(Default)]
-pub(crate) struct Walked {
+pub(crate) struct Walked([OneWalk; 2]);
+
+#[derive(Default)]
+struct OneWalk {
     stretch: Option<usize>,
     counters: Vec<Counters>,
 }
 
 impl Walked {
+    fn of(&mut self, timeline: &Timeline, source: &Source<'_>, stretch: usize) -> &[Counters] {
+        if self.0[0].stretch != Some(stretch) {
+            self.0.swap(0, 1);
+        }
+        self.0[0].of(timeline, source, stretch)
+    }
+
+    /// The counters at a moment.
+    fn at(&mut self, timeline: &Timeline, source: &Source<'_>, at: usize) -> Counters {
+        match at % STRIDE {
+            0 => timeline.counters(source, Moment(at as u32)),
+            since => self.of(timeline, source, at / STRIDE).get(since).copied().unwrap_or(timeline.end),
+        }
+    }
+}
+
+impl OneWalk {
     fn of(&mut self, timeline: &Timeline, source: &Source<'_>, stretch: usize) -> &[Counters] {
         if self.stretch != Some(stretch) {
             let rows = stretch * STRIDE..((stretch + 1) * STRIDE).min(source.links.len());
@@ -112,6 +136,7 @@ impl Timeline {
         if let Some(stretch) = inside.and_then(|mut stretches| stretches.find(holds)) {
             found.highest = self.first_with(source, counter, most, stretch);
         }
+        found.ends = [from, to].map(|at| ends.at(self, source, at));
         found
     }
 

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{Snapshot, StrId};
 
+use crate::pictures::Extremes;
 use crate::questions::spans::Span;
 use crate::replay::allocations::Moment;
 use crate::replay::counters::Counter;
@@ -64,16 +65,13 @@ impl SpanSums {
     /// Those of each of some spans of a device.
     pub fn each(replay: &Replay, spans: &[Span]) -> Vec<Self> {
         let begun = replay.begun();
-        let requested = |at: Moment| replay.counters(at).requested;
-        let sums = |span: &Span| {
-            let at = replay.highest(Counter::Requested, span.from, span.to);
-            Self {
-                peak: Peak { bytes: requested(at), at },
-                growth: requested(span.to).saturating_sub(requested(span.from)),
-                allocations: begun.until(span.to).saturating_sub(begun.until(span.from)),
-            }
+        let stretches = spans.iter().map(|span| (span.from, span.to));
+        let sums = |(span, found): (&Span, Extremes)| Self {
+            peak: Peak { bytes: found.max.requested, at: found.highest },
+            growth: found.ends[1].requested.saturating_sub(found.ends[0].requested),
+            allocations: begun.until(span.to).saturating_sub(begun.until(span.from)),
         };
-        spans.iter().map(sums).collect()
+        spans.iter().zip(replay.extremes_of(Counter::Requested, stretches)).map(sums).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The life of every block: the table that all questions about a trace are answered from.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 use vramscope_format::count;
@@ -155,8 +157,17 @@ impl Allocations {
 
     /// All allocations in order.
     #[inline]
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (AllocIdx, Allocation)> + '_ {
-        (0..self.len() as u32).map(|row| (AllocIdx(row), self.get(AllocIdx(row))))
+    pub fn iter(&self) -> Walk<'_> {
+        Walk {
+            bytes: [&self.addr, &self.requested, &self.size].map(|column| &**column),
+            moments: [&self.opened, &self.released, &self.closed].map(|column| &**column),
+            recorded: &self.stack,
+            attributed: &self.attributed,
+            stream: self.stream.stored(),
+            pool: self.pool.stored(),
+            estimated: self.estimated.stored(),
+            rows: 0..self.len(),
+        }
     }
 
     /// Reserves room.
@@ -193,3 +204,49 @@ impl Allocations {
         self.closed[row] = self.closed[row].min(at);
     }
 }
+
+/// A walk over all allocations: over slices, which need not ask of each row whether it was read, and inlined, so that a
+/// loop looks only at the columns that it uses.
+#[derive(Clone, Debug)]
+pub struct Walk<'a> {
+    bytes: [&'a [u64]; 3],
+    moments: [&'a [Moment]; 3],
+    recorded: &'a [StackId],
+    attributed: &'a [StackId],
+    stream: &'a [StreamId],
+    pool: &'a [PoolId],
+    estimated: &'a [u8],
+    rows: Range<usize>,
+}
+
+impl Iterator for Walk<'_> {
+    type Item = (AllocIdx, Allocation);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.rows.next()?;
+        let [addr, requested, size] = self.bytes.map(|column| column[row]);
+        let [opened, released, closed] = self.moments.map(|column| column[row]);
+        let recorded = self.recorded[row];
+        let allocation = Allocation {
+            addr,
+            requested,
+            size,
+            opened,
+            released,
+            closed,
+            stack: self.attributed.get(row).copied().unwrap_or(recorded),
+            recorded,
+            stream: self.stream.get(row).copied().unwrap_or_default(),
+            pool: self.pool.get(row).copied().unwrap_or_default(),
+            estimated: self.estimated.get(row).is_some_and(|&estimated| estimated != 0),
+        };
+        Some((AllocIdx(row as u32), allocation))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rows.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Walk<'_> {}

@@ -54,17 +54,20 @@ pub struct Counters {
 impl Counters {
     /// The larger of each.
     #[must_use]
+    #[inline]
     pub fn max(self, other: Self) -> Self {
         self.zip(other, i64::max)
     }
 
     /// The smaller of each.
     #[must_use]
+    #[inline]
     pub fn min(self, other: Self) -> Self {
         self.zip(other, i64::min)
     }
 
-    fn zip(self, other: Self, f: fn(i64, i64) -> i64) -> Self {
+    #[inline]
+    fn zip(self, other: Self, f: impl Fn(i64, i64) -> i64) -> Self {
         Self {
             requested: f(self.requested, other.requested),
             allocated: f(self.allocated, other.allocated),

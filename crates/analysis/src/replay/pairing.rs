@@ -111,6 +111,8 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
     let mut skip_until = 0;
     let table = &mut pairing.allocations;
     table.reserve(facts.allocs as usize);
+    let addrs = events.addrs();
+    let links = pairing.links.to_mut();
     for (row, action) in events.actions().enumerate() {
         let event = EventIdx::from_index(row);
         let now = Moment::after(event);
@@ -121,7 +123,7 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
             }
             Action::Alloc => {
                 let Some(new) = opened(events, row, now) else {
-                    pairing.links.push(Link::NONE);
+                    links.push(Link::NONE);
                     continue;
                 };
                 let index = table.push(&new);
@@ -135,17 +137,17 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
                 Link::allocation(index)
             }
             Action::FreeRequested => {
-                let addr = events.addrs()[row];
+                let addr = addrs[row];
                 // Nearly always the free completes with the next event, and one look-up serves both.
                 if events.action(row + 1) == Some(Action::FreeCompleted)
-                    && events.addrs().get(row + 1) == Some(&addr)
+                    && addrs.get(row + 1) == Some(&addr)
                     && let Some(index) = open.remove(&addr)
                 {
                     completes_next = Some(index);
                     let released = &mut table.released[index.index()];
                     facts.contradictions += u64::from(*released != Moment::NEVER);
                     *released = now.min(*released);
-                    pairing.links.push(Link::allocation(index));
+                    links.push(Link::allocation(index));
                     continue;
                 }
                 match open.get(&addr).copied() {
@@ -172,7 +174,7 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
                 }
             }
             Action::FreeCompleted => {
-                match completes_next.take().or_else(|| open.remove(&events.addrs()[row])) {
+                match completes_next.take().or_else(|| open.remove(&addrs[row])) {
                     Some(index) => {
                         table.end(index, now);
                         Link::allocation(index)
@@ -203,7 +205,7 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
             | Action::Total
             | Action::Unknown => Link::NONE,
         };
-        pairing.links.push(link);
+        links.push(link);
     }
     pairing.facts = facts;
     if complete {

@@ -260,8 +260,10 @@ impl Timeline {
                 if excess > timeline.excess.bytes {
                     timeline.excess = Highest { bytes: excess, at: Moment(row as u32 + 1) };
                 }
-                for &(_, index) in source.lost_ends.get(lost_before..lost).unwrap_or_default() {
-                    live.update(&slices, index, Moment(row as u32 + 1));
+                if lost > lost_before {
+                    for &(_, index) in source.lost_ends.get(lost_before..lost).unwrap_or_default() {
+                        live.update(&slices, index, Moment(row as u32 + 1));
+                    }
                 }
                 if let Some(index) = slices.link(row).as_allocation() {
                     live.update(&slices, index, Moment(row as u32 + 1));
@@ -409,7 +411,7 @@ impl LiveSet {
         live
     }
 
-    #[inline]
+    #[inline(always)]
     fn update(&mut self, rows: &impl Rows, index: AllocIdx, now: Moment) {
         let row = index.index();
         let [opened, _, closed] = rows.moments(index);

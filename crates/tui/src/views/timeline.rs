@@ -126,12 +126,8 @@ impl Timeline {
         }
         let stretches = self.stretches(subject, columns);
         let extremes = subject.replay().extremes_of(Counter::Requested, stretches.iter().copied());
-        let column = |(&(from, to), Extremes { min, max, highest }): (&(Moment, Moment), Extremes)| Column {
-            from,
-            to,
-            min,
-            max,
-            parts: parts_at(subject, highest),
+        let column = |(&(from, to), Extremes { min, max, highest, .. }): (&(Moment, Moment), Extremes)| {
+            Column { from, to, min, max, parts: parts_at(subject, highest) }
         };
         self.columns = stretches.iter().zip(extremes).map(column).collect();
         self.made_for = Some(key);

@@ -156,7 +156,8 @@ pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categori
     let profiler = Profiler::new(snapshot, replay);
     let roles = Roles::new(snapshot, replay);
     let (mut of, mut known_by) = by_lives(snapshot, replay);
-    for (index, allocation) in replay.allocations().iter() {
+    let is_told = !numbers.is_empty() || !roles.is_empty() || profiler.has_any;
+    for (index, allocation) in replay.allocations().iter().filter(|_| is_told) {
         let role = || roles.of(index).map(|storage| of_role(storage.role));
         let recorded = by_user(index, &allocation).or_else(role).or_else(|| profiler.category(&allocation));
         if let Some(category) = recorded {

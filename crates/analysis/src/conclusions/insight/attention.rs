@@ -4,7 +4,7 @@
 //! They show as the blocks of a softmax inside a function for attention, and as blocks of the same shape around it:
 //! products, masks, dropout, copies in another precision. Fused kernels have no softmax of their own.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use vramscope_snapshot::{Frame, Snapshot, StackId, StrId};
 
 use super::{Amount, Case, Finding, Kind, Severity, Site, signed};
@@ -38,11 +38,12 @@ fn softmax_in(snapshot: &Snapshot, stack: StackId) -> Option<Function> {
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let Case { snapshot, replay, bytes, .. } = *case;
     let peak = replay.peak(Counter::Requested);
-    let mut functions: HashMap<StackId, Option<Function>> = HashMap::new();
+    // By stack, once it was looked at.
+    let mut functions: Vec<Option<Option<Function>>> = vec![None; snapshot.stacks.ids().len()];
     let mut sizes: HashSet<(Function, u64)> = HashSet::new();
     for (_, block) in replay.allocations().iter() {
-        let function = *functions.entry(block.stack).or_insert_with(|| softmax_in(snapshot, block.stack));
-        if let Some(function) = function {
+        let Some(known) = functions.get_mut(block.stack.index()) else { continue };
+        if let Some(function) = *known.get_or_insert_with(|| softmax_in(snapshot, block.stack)) {
             // The same scores in half or double precision, and as a mask of bytes.
             sizes.extend(
                 [block.requested, block.requested / 2, block.requested * 2, block.requested / 4]

@@ -66,9 +66,8 @@ impl DriverCalls {
         let mut calls = Self::default();
         let mut by_stack: hashbrown::HashMap<StackId, u64> = hashbrown::HashMap::new();
         let mut release: Option<Release> = None;
-        for (row, action) in events.actions().enumerate() {
+        for (row, (action, &size)) in events.actions().zip(events.sizes()).enumerate() {
             let now = Moment(row as u32 + 1);
-            let size = events.sizes()[row];
             match action {
                 Action::SegmentFree | Action::SegmentUnmap => {
                     calls.released += 1;
