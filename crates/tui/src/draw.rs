@@ -201,7 +201,7 @@ fn shown_tab(app: &App) -> View {
 
 /// The views with their keys, and where each is.
 pub(crate) fn tabs(app: &App, columns: u16) -> Vec<(View, u16, String)> {
-    let found = app.pane().map_or(0, |pane| pane.subject().index().insights.len());
+    let found = app.pane().map_or(0, |pane| pane.subject().insights().len());
     let mut x = 0;
     let gap = if columns >= 104 { 2 } else { 1 };
     // On a narrow screen a key stands right before its view, as function keys do elsewhere.

@@ -168,7 +168,7 @@ impl App {
         }
         let pane = self.panes.get_mut(self.pair.active)?;
         let top = pane.area.y;
-        let insights = pane.subject().index().insights.len();
+        let insights = pane.subject().insights().len();
         Some(match view {
             View::Tree => (top + 2, &mut pane.calls.tree.list, pane.calls.tree.rows.len()),
             View::Allocations => (top + 3, &mut pane.allocations.list, pane.allocations.rows.len()),

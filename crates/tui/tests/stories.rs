@@ -197,6 +197,22 @@ fn a_file_that_changed_says_so_and_is_read_again_in_place() {
 }
 
 #[test]
+fn the_first_picture_does_not_wait_for_the_insights() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    oom.unanalyzed = Some(Vec::new());
+    oom.press(&["Ctrl-r"]).shows("3.99 GiB requested  event 11 822").shows("looking for insights…");
+    assert!(oom.text().contains('█'), "the chart is there");
+    // Every view works before.
+    oom.press(&["5"])
+        .shows("looking for insights…")
+        .press(&["2"])
+        .shows("analyzing…")
+        .press(&["8", "4", "3", "1"]);
+    oom.analyze_held();
+    oom.shows("5: 3 insights").hides("looking for insights…").press(&["2"]).shows("activations (likely)");
+}
+
+#[test]
 fn keys_of_the_footer_can_be_clicked() {
     let mut oom = open("oom.pickle.xz", SMALL);
     let foot = oom.screen().pop().unwrap();

@@ -28,12 +28,14 @@ pub(crate) struct Chart<'a> {
     /// Rows from the bottom that a number of bytes reaches.
     pub(crate) height: &'a dyn Fn(i64) -> f64,
     pub(crate) is_active: bool,
+    /// Whether it is known what the bytes are.
+    pub(crate) has_categories: bool,
 }
 
 impl Chart<'_> {
     pub(crate) fn draw(&self, buffer: &mut Buffer, theme: &Theme) {
         let cursor = self.timeline.cursor_column(self.area.width.into());
-        let stacked = is_stacked(self.counter, theme);
+        let stacked = is_stacked(self.counter, theme) && self.has_categories;
         let colors = CategoryColors::new(theme);
         let mut before = None;
         for (number, column) in self.timeline.columns().iter().enumerate().take(self.area.width.into()) {
@@ -216,6 +218,10 @@ fn most_common(colors: &[Option<Color>]) -> Option<Color> {
 /// What the colors mean, with the bytes of each category at the cursor.
 pub(crate) fn legend(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     if area.height == 0 {
+        return;
+    }
+    if pane.subject().analysis().is_none() {
+        put(buffer, area, area.x, area.y, "■ categories: analyzing…", theme.style(Role::Dim));
         return;
     }
     let parts = parts_at(pane.subject(), pane.timeline.at());

@@ -71,8 +71,12 @@ struct Note {
 
 /// What to know first: the most severe finding, other devices that ran out of memory, the other ranks.
 fn notes(pane: &Pane, run: Option<&str>) -> Vec<Note> {
-    let insights = &pane.subject().index().insights;
+    let insights = pane.subject().insights();
     let mut notes = Vec::new();
+    if pane.subject().analysis().is_none() {
+        let (what, key) = ("looking for insights…".into(), "5: insights".into());
+        notes.push(Note { role: Role::Dim, mark: "·", what, key });
+    }
     if let Some(first) = insights.first() {
         let (role, mark) = super::insights::role(first.severity);
         let key = format!("5: {}", plural(insights.len(), "insight"));
@@ -288,7 +292,9 @@ fn draw_chart(
     let top = shared.top.max(floor + 1);
     let height = |bytes: i64| (bytes.saturating_sub(floor)) as f64 / (top - floor) as f64 * rows;
     draw_levels(buffer, area, left, floor, top, theme);
-    let chart = bars::Chart { area, timeline, counter, height: &height, is_active: shared.is_active };
+    let has_categories = subject.analysis().is_some();
+    let chart =
+        bars::Chart { area, timeline, counter, height: &height, is_active: shared.is_active, has_categories };
     chart.draw(buffer, theme);
     draw_capacity(buffer, area, subject, height, theme);
     draw_simulated(buffer, area, pane, height, theme);

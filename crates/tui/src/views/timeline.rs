@@ -35,8 +35,10 @@ pub(crate) struct Column {
 
 /// Requested bytes of each category at a moment.
 pub(crate) fn parts_at(subject: Subject<'_>, at: Moment) -> [u64; DEFAULT_CATEGORIES.len()] {
-    let levels = &subject.index().levels;
-    std::array::from_fn(|category| levels.get(category).map_or(0, |levels| levels.at(at)))
+    let analysis = subject.analysis();
+    std::array::from_fn(|category| {
+        analysis.and_then(|analysis| analysis.levels.get(category)).map_or(0, |levels| levels.at(at))
+    })
 }
 
 /// The farthest that times are from 1970, and from each other: 36 000 years.
@@ -166,6 +168,11 @@ impl Timeline {
         };
         let x = ((self.from - first) as f64, (self.to - first + 1) as f64);
         Stretch { axis, x, width: columns as u32 }
+    }
+
+    /// The columns have to be worked out again.
+    pub(crate) fn forget_columns(&mut self) {
+        self.made_for = None;
     }
 
     /// Whether only a part of the axis is shown.
