@@ -524,3 +524,10 @@ fn a_selected_bar_is_as_long_as_the_others_without_colors() {
     let bar: Vec<_> = row.iter().filter(|cell| cell.symbol() == "█").collect();
     assert!(bar.len() > 3 && bar.iter().all(|cell| !cell.modifier.contains(Modifier::REVERSED)));
 }
+
+#[test]
+fn the_insight_about_retries_opens_the_first_one() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    // Before event 9 050, which acquires 512 MiB, segments are released: `vramscope events` lists them.
+    oom.press(&["5", "Down"]).shows("memory nearly ran out 2 times").press(&["Enter"]).shows("event 9 050");
+}
