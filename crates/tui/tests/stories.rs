@@ -531,3 +531,13 @@ fn the_insight_about_retries_opens_the_first_one() {
     // Before event 9 050, which acquires 512 MiB, segments are released: `vramscope events` lists them.
     oom.press(&["5", "Down"]).shows("memory nearly ran out 2 times").press(&["Enter"]).shows("event 9 050");
 }
+
+#[test]
+fn help_says_where_a_key_works_and_what_colors_mean() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    oom.press(&["?"]);
+    assert!(oom.screen()[22].ends_with("more below: Down ─┘"), "{}", oom.text());
+    oom.press(&["another limit"]).shows("in whatif").hides("other views");
+    oom.press(&["Esc", "3", "?", "color"]).shows("a line of the program: the same one in segments");
+    oom.press(&["Esc", "4", "?", "part"]).hides("█").press(&["Esc", "?", "in use"]).shows("█ ▓ ▒ ░ ·");
+}
