@@ -405,7 +405,10 @@ fn label(app: &App, action: Action, label: &str) -> String {
             if hidden { "show internal".into() } else { "hide internal".into() }
         }
         Action::Link if app.pair.is_linked => "unlink".into(),
-        Action::Back if app.view() == View::Timeline => "quit".into(),
+        // Going back from two panes that were one leaves the first.
+        Action::Back if app.view() == View::Timeline && pane.is_some_and(|pane| !pane.has_back()) => {
+            if app.is_compare() && !app.pair.starts_with_two { "close B".into() } else { "quit".into() }
+        }
         Action::Back
             if !is_diff
                 && pane.is_some_and(|pane| pane.view == View::Tree && pane.calls.tree.root() != 0) =>

@@ -172,6 +172,11 @@ impl Pane {
         self.view = view;
     }
 
+    /// Whether there is a view to go back to.
+    pub(crate) fn has_back(&self) -> bool {
+        !self.came_from.is_empty()
+    }
+
     /// Leaves the view. Says whether there was one to go back to.
     pub(crate) fn back(&mut self) -> bool {
         let Some(view) = self.came_from.pop() else { return false };

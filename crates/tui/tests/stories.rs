@@ -541,3 +541,14 @@ fn help_says_where_a_key_works_and_what_colors_mean() {
     oom.press(&["Esc", "3", "?", "color"]).shows("a line of the program: the same one in segments");
     oom.press(&["Esc", "4", "?", "part"]).hides("█").press(&["Esc", "?", "in use"]).shows("█ ▓ ▒ ░ ·");
 }
+
+#[test]
+fn the_footer_says_what_going_back_does() {
+    let names = ["llama_python.pickle.xz", "leak_graph.pickle.xz"];
+    let mut files = Session::open(&names, false, (140, 42), PLAIN);
+    files.shows("q quit").press(&["6", "Down", "x"]).shows("q close B").press(&["q"]).shows("q quit");
+    // Two that were asked for from the beginning stay two.
+    Session::open(&names, true, (140, 42), PLAIN).shows("q quit");
+    // A file without events begins with its segments.
+    open("no_recording.pickle.xz", SMALL).press(&["1"]).shows("158 MiB requested  start").shows("q back");
+}
