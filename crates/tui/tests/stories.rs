@@ -552,3 +552,11 @@ fn the_footer_says_what_going_back_does() {
     // A file without events begins with its segments.
     open("no_recording.pickle.xz", SMALL).press(&["1"]).shows("158 MiB requested  start").shows("q back");
 }
+
+#[test]
+fn a_comparison_names_both_moments_on_a_narrow_screen() {
+    let names = ["llama_python.pickle.xz", "leak_graph.pickle.xz"];
+    let mut both = Session::open(&names, true, SMALL, PLAIN);
+    both.press(&["9"]).shows("+552 MiB requested  A event 3 248 (442 MiB) → B event 8 920 (994 MiB)");
+    both.resize(140, 42).shows("llama_python.pickle.xz event 3 248 (442 MiB) → leak_graph.pickle.xz");
+}
