@@ -560,3 +560,15 @@ fn a_comparison_names_both_moments_on_a_narrow_screen() {
     both.press(&["9"]).shows("+552 MiB requested  A event 3 248 (442 MiB) → B event 8 920 (994 MiB)");
     both.resize(140, 42).shows("llama_python.pickle.xz event 3 248 (442 MiB) → leak_graph.pickle.xz");
 }
+
+#[test]
+fn segments_say_their_order_and_stand_apart() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    oom.press(&["4", "Down"])
+        .shows("sorted by free bytes (S)")
+        .press(&["S", "Down"])
+        .shows("sorted by address (S)");
+    // 52 segments have no room for a line between them: each bar leaves a hairline above it.
+    oom.shows("▇▇▇▇").hides("████");
+    oom.press(&["z"]).shows("████");
+}
