@@ -16,6 +16,7 @@ use vramscope_format::{count, printable, since};
 use vramscope_snapshot::{Action, EventIdx, EventTable, FrameId, PoolId, Snapshot, StackId};
 
 use crate::insight::{Insight, insights};
+use crate::means::Means;
 
 /// What a mark on the axis is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,7 @@ pub(crate) struct Analysis {
     pub(crate) conclusions: Conclusions,
     /// Requested bytes of each category over time.
     pub(crate) levels: Vec<Levels>,
+    pub(crate) means: Means,
 }
 
 /// An opened file.
@@ -212,6 +214,7 @@ impl Analysis {
             insights: insights(snapshot, replay, spans),
             nothing_found: vramscope_analysis::nothing_found(snapshot, replay),
             pools: Pools::private(snapshot, replay),
+            means: Means::new(replay),
             conclusions,
         }
     }

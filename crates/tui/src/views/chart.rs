@@ -391,9 +391,14 @@ fn draw_axis(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     let dim = theme.style(Role::Dim);
     let marked = pane.scope.mark.and_then(|at| timeline.clipped_column(subject, at, area.width.into()));
     let cursor = timeline.clipped_column(subject, timeline.at(), area.width.into());
+    let mut before = None;
     for (number, column) in timeline.columns().iter().enumerate().take(area.width.into()) {
+        // Zoomed in far, an event has several columns, and its mark the first of them.
+        let moments = Some((column.from, column.to));
+        let is_again = std::mem::replace(&mut before, moments) == moments;
         let in_range = marked.zip(cursor).is_some_and(|(a, b)| (a.min(b)..=a.max(b)).contains(&number));
-        let (symbol, style) = match Timeline::mark_in(subject, column) {
+        let mark = Timeline::mark_in(subject, column).filter(|_| !is_again);
+        let (symbol, style) = match mark {
             Some(MarkKind::Oom) => ("▲", theme.style(Role::Danger)),
             Some(MarkKind::Held) => ("+", theme.style(Role::Fine)),
             Some(MarkKind::GivenBack) => ("-", theme.style(Role::Warm)),
@@ -453,28 +458,48 @@ fn draw_lanes(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
             let span = *lane.get(after.checked_sub(1)?)?;
             (index.spans[span].to > from).then_some(span)
         };
-        let mut x = 0;
         let columns = timeline.columns();
-        while x < columns.len().min(row.width.into()) {
-            let Some(span) = span_of(columns[x].from, columns[x].to) else {
-                x += 1;
+        let columns = &columns[..columns.len().min(row.width.into())];
+        let same = columns.chunk_by(|a, b| span_of(a.from, a.to) == span_of(b.from, b.to));
+        // Columns of one span, or of many that are too short to be told apart.
+        let mut stretches: Vec<(Option<usize>, usize)> = Vec::new();
+        let mut short = (0, 0);
+        for stretch in same.map(|columns| (span_of(columns[0].from, columns[0].to), columns.len())) {
+            stretches.push(stretch);
+            let is_short = stretch.1 <= 2 && (stretch.0.is_some() || short.0 > 0);
+            short = if is_short { (short.0 + 1, short.1 + stretch.1) } else { (0, 0) };
+            if short.1 >= LEAST_CROWD {
+                stretches.truncate(stretches.len() - short.0);
+                stretches.push((CROWD, short.1));
+                short.0 = 1;
+            }
+        }
+        let mut x = 0;
+        for (span, run) in stretches {
+            let cell = Rect { x: row.x + x as u16, width: run as u16, ..row };
+            let (from, to) = (columns[x].from, columns[x + run - 1].to);
+            x += run;
+            let Some(span) = span else { continue };
+            if Some(span) == CROWD {
+                let before = lane.partition_point(|&span| index.spans[span].to <= from);
+                let number = lane.partition_point(|&span| index.spans[span].from < to) - before;
+                let words = format!("▏{} phases, too short to show: zoom in", count(number));
+                put(buffer, cell, cell.x, cell.y, &fit(&words, run), theme.style(Role::Dim));
                 continue;
-            };
-            let run = columns[x..]
-                .iter()
-                .take(usize::from(row.width) - x)
-                .take_while(|column| span_of(column.from, column.to) == Some(span))
-                .count();
+            }
             let name = printable(phase(subject.snapshot().text(index.spans[span].name)));
             let style = theme.tint_of_name(&name);
             let shown = format!("{:run$}", fit(&format!("▏{name}"), run));
             let text = if run < 3 { "▏".to_owned() + &" ".repeat(run.saturating_sub(1)) } else { shown };
-            let cell = Rect { x: row.x + x as u16, width: run as u16, ..row };
             put(buffer, cell, cell.x, cell.y, &text, style);
-            x += run.max(1);
         }
     }
 }
+
+/// As many columns of phases with one or two columns each are drawn as one.
+const LEAST_CROWD: usize = 16;
+/// What stands for them.
+const CROWD: Option<usize> = Some(usize::MAX);
 
 /// What to know first, a line each.
 fn draw_notes(buffer: &mut Buffer, area: Rect, pane: &Pane, run: Option<&str>, theme: &Theme) {

@@ -11,6 +11,7 @@ use crate::branches::Towards;
 use crate::document::{MarkKind, Subject};
 use crate::keys::Action;
 use crate::live::Glance;
+use crate::means::Sums;
 
 /// What runs along the axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,8 +30,30 @@ pub(crate) struct Column {
     pub(crate) to: Moment,
     pub(crate) min: Counters,
     pub(crate) max: Counters,
+    /// The mean over its moments, once it is known.
+    pub(crate) mean: Option<Sums>,
     /// Requested bytes of each category at the moment of the column at which they are highest together.
     pub(crate) parts: [u64; DEFAULT_CATEGORIES.len()],
+}
+
+impl Column {
+    /// What two that follow each other stand for together.
+    fn joined(self, other: Self) -> Self {
+        let moments = |column: &Self| f64::from(column.to.0.saturating_sub(column.from.0)) + 1.0;
+        let (a, b) = (moments(&self), moments(&other));
+        let mean = self.mean.zip(other.mean);
+        let higher = if other.max.requested > self.max.requested { other.parts } else { self.parts };
+        Self {
+            from: self.from,
+            to: other.to,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            mean: mean.map(|(first, second)| {
+                std::array::from_fn(|counter| (first[counter] * a + second[counter] * b) / (a + b))
+            }),
+            parts: higher,
+        }
+    }
 }
 
 /// Requested bytes of each category at a moment.
@@ -68,6 +91,8 @@ pub(crate) struct Timeline {
     /// Whether the chart is scaled to what is shown.
     pub(crate) fit_y: bool,
     columns: Vec<Column>,
+    /// The halves of the columns, where the axis has steps for them: what is drawn.
+    halves: Vec<Column>,
     /// The whole axis, where a part of it is shown: the most of each column.
     whole: Vec<i64>,
     /// What the columns were worked out for.
@@ -98,6 +123,7 @@ impl Timeline {
             floor: 0,
             fit_y: false,
             columns: Vec::new(),
+            halves: Vec::new(),
             whole: Vec::new(),
             made_for: None,
         }
@@ -126,16 +152,25 @@ impl Timeline {
         if self.made_for == Some(key) {
             return;
         }
-        let stretches = self.stretches(subject, columns);
+        let has_halves = self.width() >= columns as i64 * 2;
+        let stretches = self.stretches(subject, if has_halves { columns * 2 } else { columns });
         let extremes = subject.replay().extremes_of(Counter::Requested, stretches.iter().copied());
+        let means = subject.analysis().map(|analysis| &analysis.means);
+        let means = means.map(|means| means.of_each(subject.replay(), &stretches));
+        let mut means = means.unwrap_or_default().into_iter();
         let column = |(&(from, to), Extremes { min, max, highest }): (&(Moment, Moment), Extremes)| Column {
             from,
             to,
             min,
             max,
+            mean: means.next(),
             parts: parts_at(subject, highest),
         };
-        self.columns = stretches.iter().zip(extremes).map(column).collect();
+        let made: Vec<Column> = stretches.iter().zip(extremes).map(column).collect();
+        (self.columns, self.halves) = match has_halves {
+            true => (made.chunks_exact(2).map(|pair| pair[0].joined(pair[1])).collect(), made),
+            false => (made, Vec::new()),
+        };
         self.made_for = Some(key);
         self.whole = Vec::new();
         if self.is_zoomed(subject) {
@@ -191,6 +226,14 @@ impl Timeline {
 
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// The left and the right half of a column; twice the same where it has only one step.
+    pub(crate) fn halves(&self, number: usize) -> Option<[&Column; 2]> {
+        match self.halves.get(number * 2..number * 2 + 2) {
+            Some([left, right]) => Some([left, right]),
+            _ => self.columns.get(number).map(|column| [column, column]),
+        }
     }
 
     /// The steps of the axis that a column stands for, both ends included.
