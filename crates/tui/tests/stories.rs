@@ -572,3 +572,26 @@ fn segments_say_their_order_and_stand_apart() {
     oom.shows("▇▇▇▇").hides("████");
     oom.press(&["z"]).shows("████");
 }
+
+#[test]
+fn headings_notes_and_the_whole_run_can_be_clicked() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    let click = |session: &mut Session, column: u16, row: usize| {
+        let (kind, modifiers) = (MouseEventKind::Down(MouseButton::Left), KeyModifiers::NONE);
+        session.app.mouse(MouseEvent { kind, column, row: row as u16, modifiers });
+    };
+    let row_of = |session: &mut Session, words: &str| {
+        session.screen().iter().position(|line| line.contains(words)).unwrap()
+    };
+    let row = row_of(&mut oom, "5: 3 insights");
+    click(&mut oom, 20, row);
+    oom.shows("lack of memory").press(&["4"]);
+    let row = row_of(&mut oom, "what pins it");
+    click(&mut oom, 20, row);
+    oom.shows("sorted by address");
+    // The last eighth of the run is shown, and a click on the middle of the whole shows the middle: event 5 911 of 11 822.
+    oom.press(&["1", "+", "+", "+"]);
+    assert!(oom.screen()[3].contains('▁'), "{}", oom.text());
+    click(&mut oom, 75, 3);
+    oom.shows("5 800").shows("6 200").hides("11 600").shows("event 11 822");
+}

@@ -10,6 +10,7 @@ use vramscope_format::{
 use super::timeline::{Axis, Timeline};
 use super::{bars, put, put_right, row_of, share_cell};
 use crate::document::{MarkKind, Subject};
+use crate::keys::View;
 use crate::pane::Pane;
 use crate::theme::{Role, Theme};
 
@@ -67,6 +68,13 @@ struct Note {
     what: String,
     /// What leads to more of it.
     key: String,
+    /// The view that has it.
+    opens: Option<View>,
+}
+
+/// The view that a line between the chart and the table opens.
+pub(crate) fn opened_by_note(pane: &Pane, run: Option<&str>, row: usize) -> Option<View> {
+    notes(pane, run).get(row)?.opens
 }
 
 /// What to know first: the most severe finding, other devices that ran out of memory, the other ranks.
@@ -75,12 +83,12 @@ fn notes(pane: &Pane, run: Option<&str>) -> Vec<Note> {
     let mut notes = Vec::new();
     if pane.subject().analysis().is_none() {
         let (what, key) = ("looking for insights…".into(), "5: insights".into());
-        notes.push(Note { role: Role::Dim, mark: "·", what, key });
+        notes.push(Note { role: Role::Dim, mark: "·", what, key, opens: Some(View::Insights) });
     }
     if let Some(first) = insights.first() {
         let (role, mark) = super::insights::role(first.severity);
         let key = format!("5: {}", plural(insights.len(), "insight"));
-        notes.push(Note { role, mark, what: first.what.clone(), key });
+        notes.push(Note { role, mark, what: first.what.clone(), key, opens: Some(View::Insights) });
     }
     let others = (0..pane.doc.opened.replays.len()).filter(|&device| device != pane.device);
     notes.extend(others.filter_map(|device| {
@@ -88,13 +96,14 @@ fn notes(pane: &Pane, run: Option<&str>) -> Vec<Note> {
         let ooms = other.replay().ooms().len();
         let what = format!("{} ran out of memory {}", other.device_name(), plural(ooms, "time"));
         let key = "< > switch devices".into();
-        (ooms > 0).then_some(Note { role: Role::Danger, mark: "▲", what, key })
+        (ooms > 0).then_some(Note { role: Role::Danger, mark: "▲", what, key, opens: None })
     }));
     notes.extend(run.map(|what| Note {
         role: Role::Text,
         mark: "·",
         what: what.into(),
         key: "6: list".into(),
+        opens: Some(View::Ranks),
     }));
     notes
 }

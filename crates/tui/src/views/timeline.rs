@@ -511,6 +511,13 @@ impl Timeline {
         self.set_view(subject, self.from.saturating_add(by), self.width());
     }
 
+    /// Shows what lies around a share of the whole axis.
+    pub(crate) fn center(&mut self, subject: Subject<'_>, share: f64) {
+        let (first, last) = self.bounds(subject);
+        let middle = first.saturating_add((last.saturating_sub(first) as f64 * share) as i64);
+        self.set_view(subject, middle.saturating_sub(self.width() / 2), self.width());
+    }
+
     /// Makes the view wider or narrower by a factor, with a step of the axis where it is on the screen.
     pub(crate) fn zoom(&mut self, subject: Subject<'_>, around: i64, factor: f64) {
         let around = around.clamp(self.from, self.to);
