@@ -132,9 +132,15 @@ fn draw_error(buffer: &mut Buffer, area: Rect, error: &str, app: &App) {
 fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
     let theme = &app.screen.theme;
     let dim = theme.style(Role::Dim);
-    let mut x = put(buffer, area, area.x, area.y, "vramscope", theme.style(Role::Accent));
+    let mut x = area.x;
+    // On a narrow screen the file and the verdict say more than the name of the program.
+    if area.width >= LEAST_WIDTH_FOR_PROGRAM || app.panes.is_empty() {
+        x = put(buffer, area, x, area.y, "vramscope", theme.style(Role::Accent));
+    }
     let Some(pane) = app.pane() else { return };
-    x = put(buffer, area, x, area.y, " ▸ ", dim);
+    if x > area.x {
+        x = put(buffer, area, x, area.y, " ▸ ", dim);
+    }
     let subject = pane.subject();
     let verdict = subject.replay().verdict();
     let (mark, role) = match verdict.status {
@@ -187,6 +193,9 @@ fn loading_words(app: &App) -> Option<String> {
         (done, _) => format!("reading {} {}", printable(&name), size(done)),
     })
 }
+
+/// Narrower screens do not name the program.
+const LEAST_WIDTH_FOR_PROGRAM: u16 = 60;
 
 /// Narrower screens have the names of views only where they are.
 const LEAST_WIDTH_FOR_NAMES: u16 = 78;

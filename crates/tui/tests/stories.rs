@@ -595,3 +595,15 @@ fn headings_notes_and_the_whole_run_can_be_clicked() {
     click(&mut oom, 75, 3);
     oom.shows("5 800").shows("6 200").hides("11 600").shows("event 11 822");
 }
+
+#[test]
+fn the_smallest_screen_has_the_file_the_view_and_the_verdict() {
+    let mut oom = open("oom.pickle.xz", (40, 10));
+    for (key, view) in
+        [("1", "timeline"), ("2", "tree"), ("4", "segments"), ("5", "insights"), ("0", "whatif")]
+    {
+        let title = oom.press(&[key]).screen().remove(0);
+        assert!(title.starts_with("oom.pickle.xz  cuda:0"), "{title}");
+        assert!(title.contains(view) && title.contains('●'), "{title}");
+    }
+}
