@@ -162,7 +162,9 @@ fn what_is_there_at_times_is_told_from_what_mostly_is() {
     let mut made = Session::open_bytes(json.as_bytes(), (80, 24));
     let screen = made.screen();
     let at = |row: usize| screen[row].chars().nth(30).unwrap();
-    let bottom = screen.iter().rposition(|line| line.contains("0 B ")).unwrap();
+    // Zero stands beside the axis, in the row below the bars.
+    let bottom = screen.iter().rposition(|line| line.contains("0 B ")).unwrap() - 1;
+    assert!(screen[bottom + 1].contains("0 B ─"), "{}", screen.join("\n"));
     assert_eq!((at(bottom), at(bottom - 3)), ('▓', '░'), "{}", screen.join("\n"));
 }
 

@@ -161,20 +161,24 @@ pub(crate) struct Shared<'a> {
     pub(crate) run: Option<&'a str>,
 }
 
+/// Where a chart is.
+#[derive(Clone, Copy)]
+struct Place {
+    area: Rect,
+    /// Where the numbers of the vertical axis begin.
+    left: u16,
+    /// Whether the horizontal axis is right below.
+    has_axis: bool,
+}
+
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme, shared: Shared<'_>) {
     let parts = layout(area, pane.shape);
     draw_status(buffer, parts.status, pane, theme);
     bars::legend(buffer, parts.legend, pane, theme);
     bars::minimap(buffer, parts.minimap, pane, theme);
     let shared = Shared { top: shared.top.max(highest_simulated(pane)), ..shared };
-    draw_chart(
-        buffer,
-        parts.chart,
-        area.x,
-        pane,
-        theme,
-        (shared, pane.timeline.counter, pane.timeline.floor),
-    );
+    let place = Place { area: parts.chart, left: area.x, has_axis: parts.axis.height > 0 };
+    draw_chart(buffer, place, pane, theme, (shared, pane.timeline.counter, pane.timeline.floor));
     draw_axis(buffer, parts.axis, pane, theme);
     draw_lanes(buffer, parts.lanes, pane, theme);
     draw_notes(buffer, parts.notes, pane, shared.run, theme);
@@ -247,7 +251,8 @@ pub(crate) fn draw_reserved(buffer: &mut Buffer, area: Rect, pane: &Pane, theme:
     let columns = pane.timeline.columns().iter().map(|column| column.max.reserved);
     let top = columns.max().unwrap_or(1).max(highest_simulated(pane)).max(1);
     let shared = Shared { top, is_active: false, run: None };
-    draw_chart(buffer, chart, area.x, pane, theme, (shared, Counter::Reserved, 0));
+    let place = Place { area: chart, left: area.x, has_axis: false };
+    draw_chart(buffer, place, pane, theme, (shared, Counter::Reserved, 0));
 }
 
 /// The most that is simulated in what is shown.
@@ -290,17 +295,16 @@ fn draw_simulated(buffer: &mut Buffer, area: Rect, pane: &Pane, height: impl Fn(
 
 fn draw_chart(
     buffer: &mut Buffer,
-    area: Rect,
-    left: u16,
+    place: Place,
     pane: &Pane,
     theme: &Theme,
     (shared, counter, floor): (Shared<'_>, Counter, i64),
 ) {
-    let (timeline, subject) = (&pane.timeline, pane.subject());
+    let (timeline, subject, area) = (&pane.timeline, pane.subject(), place.area);
     let rows = f64::from(area.height);
     let top = shared.top.max(floor + 1);
     let height = |bytes: i64| (bytes.saturating_sub(floor)) as f64 / (top - floor) as f64 * rows;
-    draw_levels(buffer, area, left, floor, top, theme);
+    draw_levels(buffer, place, floor, top, theme);
     let has_categories = subject.analysis().is_some();
     let chart =
         bars::Chart { area, timeline, counter, height: &height, is_active: shared.is_active, has_categories };
@@ -310,31 +314,38 @@ fn draw_chart(
 }
 
 /// Round numbers along the bytes.
-fn draw_levels(buffer: &mut Buffer, area: Rect, left: u16, floor: i64, top: i64, theme: &Theme) {
+fn draw_levels(
+    buffer: &mut Buffer,
+    Place { area, left, has_axis }: Place,
+    floor: i64,
+    top: i64,
+    theme: &Theme,
+) {
     let room = area.x - left;
     if room == 0 || area.height == 0 {
         return;
     }
     let dim = theme.style(Role::Dim);
-    let labels = Rect { x: left, width: room, ..area };
+    let labels = Rect { x: left, width: room, height: area.height + u16::from(has_axis), ..area };
     let step = round_step((top - floor) as f64 / f64::from((area.height * 2 / 5).clamp(1, 7)), 2.0);
     let first = (floor as f64 / step).ceil() as i64;
-    let mut last_row = None;
+    let mut last = None;
     for number in first..first + 16 {
         let level = number as f64 * step;
         let row = ((level - floor as f64) / (top - floor) as f64 * f64::from(area.height)).round();
-        // The bottom row stands for the floor itself.
-        let row = (row as u16).saturating_sub(u16::from(row > 0.0));
+        // A number is in the row below its level: that of the floor beside the axis, where there is one.
+        let is_floor = row < 1.0;
+        let row = (row as u16).saturating_sub(u16::from(!is_floor));
         if level > top as f64 || row >= area.height {
             break;
         }
-        if last_row != Some(row) {
+        let y = area.bottom() - u16::from(!is_floor || !has_axis) - row;
+        if last != Some(y) {
             let text = format!("{:>width$} ", bytes(level as i64), width = usize::from(room) - 1);
-            let y = area.bottom() - 1 - row;
             put(buffer, labels, left, y, &text, dim);
-            last_row = Some(row);
+            last = Some(y);
             // A quiet line that leads from the number to the bars.
-            for x in (area.left()..area.right()).step_by(4).filter(|_| row > 0) {
+            for x in (area.left()..area.right()).step_by(4).filter(|_| !is_floor) {
                 if let Some(cell) = buffer.cell_mut((x, y)) {
                     cell.set_symbol("·").set_style(dim);
                 }
