@@ -72,7 +72,8 @@ pub fn elide_place(text: &str, columns: usize) -> String {
         return format!("{file} {}", fit(name, room));
     }
     let tail = line_at(file).map_or(0, |at| width(file.get(at..).unwrap_or_default()));
-    fit_middle(file, tail, columns)
+    // The last digits of a line number would be another line.
+    if tail >= columns { fit("…", columns) } else { fit_middle(file, tail, columns) }
 }
 
 /// Where `:line` begins.
@@ -115,5 +116,12 @@ mod tests {
         assert_eq!(elide_place(place, 27), "modeling_llama.py:175 forw…");
         assert_eq!(elide_place(place, 13), "modeling…:175");
         assert_eq!(elide_place("(before recording began)", 9), "(before …");
+    }
+
+    #[test]
+    fn no_part_of_a_line_number_is_left() {
+        assert_eq!(elide_place("sdpa_attention.py:158 forward", 6), "s…:158");
+        assert_eq!(elide_place("sdpa_attention.py:158 forward", 5), "…:158");
+        assert_eq!(elide_place("sdpa_attention.py:158 forward", 4), "…");
     }
 }

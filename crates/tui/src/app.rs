@@ -50,6 +50,8 @@ pub enum Effect {
     },
     /// Read a file.
     Load(Job),
+    /// Draw the conclusions about a file, which is on the screen already.
+    Analyze(Arc<Document>),
     /// Answer a request about a file.
     Ask(Question),
     /// Say when a file changes.
@@ -150,7 +152,7 @@ impl App {
     /// Whether a thread is at work whose progress is shown.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.files.loading.is_empty()
-            || self.panes.iter().any(|pane| pane.whatif.is_busy())
+            || self.panes.iter().any(|pane| pane.whatif.is_busy() || !pane.doc.is_analyzed())
             || self.files.ranks.is_waiting()
     }
 

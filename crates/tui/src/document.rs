@@ -16,6 +16,7 @@ use vramscope_format::{count, printable, since};
 use vramscope_snapshot::{Action, EventIdx, EventTable, FrameId, PoolId, Snapshot, StackId};
 
 use crate::insight::{Insight, insights};
+use crate::means::Means;
 
 /// What a mark on the axis is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,14 @@ pub(crate) struct Device {
     /// Rows of `spans` by lane: those of a lane do not overlap.
     pub(crate) lanes: Vec<Vec<usize>>,
     pub(crate) marks: Vec<Mark>,
+    /// How much this process can hold, where the file says so.
+    pub(crate) capacity: Option<Capacity>,
+    analysis: OnceLock<Analysis>,
+}
+
+/// What is concluded about a device. It takes almost as long as reading the file, so the first picture does without.
+#[derive(Debug)]
+pub(crate) struct Analysis {
     pub(crate) insights: Vec<Insight>,
     /// What is said where there are none.
     pub(crate) nothing_found: String,
@@ -49,8 +58,7 @@ pub(crate) struct Device {
     pub(crate) conclusions: Conclusions,
     /// Requested bytes of each category over time.
     pub(crate) levels: Vec<Levels>,
-    /// How much this process can hold, where the file says so.
-    pub(crate) capacity: Option<Capacity>,
+    pub(crate) means: Means,
 }
 
 /// An opened file.
@@ -69,8 +77,15 @@ pub struct Document {
 }
 
 impl Document {
-    /// Makes the indices: goes through the trace of every device once.
+    /// A file with all that is concluded about it.
     pub fn new(opened: Opened) -> Self {
+        let document = Self::unanalyzed(opened);
+        document.analyze();
+        document
+    }
+
+    /// A file with what the first picture needs: goes through the trace of every device once.
+    pub(crate) fn unanalyzed(opened: Opened) -> Self {
         let snapshot = &opened.snapshot;
         let devices = opened.replays.iter().map(|replay| Device::new(snapshot, replay)).collect();
         let internal = (0..snapshot.stacks.frame_count())
@@ -80,6 +95,17 @@ impl Document {
             })
             .collect();
         Self { opened, devices, internal, shapes: None, session: OnceLock::new(), stamp: None }
+    }
+
+    /// Draws the conclusions, unless it has them already. Takes a while: not for the thread that draws.
+    pub fn analyze(&self) {
+        for device in 0..self.devices.len() {
+            Subject { doc: self, device }.wait_for_analysis();
+        }
+    }
+
+    pub(crate) fn is_analyzed(&self) -> bool {
+        self.devices.iter().all(|device| device.analysis.get().is_some())
     }
 
     /// Answers a request about a device of this file. Takes a while the first time: not for the thread that draws.
@@ -117,10 +143,11 @@ impl Document {
 
     /// The names and findings of the other devices, as far as they have any.
     pub(crate) fn other_findings(&self, device: usize) -> impl Iterator<Item = (String, &[Insight])> + '_ {
-        let others = self.devices.iter().enumerate().filter(move |(other, _)| *other != device);
-        others.filter(|(_, other)| !other.insights.is_empty()).map(|(number, other)| {
-            (Subject { doc: self, device: number }.device_name(), other.insights.as_slice())
-        })
+        let others = (0..self.devices.len()).filter(move |other| *other != device);
+        let others = others.map(|device| Subject { doc: self, device });
+        others
+            .filter(|other| !other.insights().is_empty())
+            .map(|other| (other.device_name(), other.insights()))
     }
 
     /// Whether any frame is the user's own.
@@ -164,6 +191,19 @@ impl Device {
             .actions()
             .enumerate()
             .filter_map(|(row, action)| Some(Mark { at: Moment(row as u32 + 1), kind: kind(action)? }));
+        Self {
+            times: Times::new(events),
+            lanes,
+            marks: marks.collect(),
+            capacity: Capacity::of(snapshot, replay),
+            spans,
+            analysis: OnceLock::new(),
+        }
+    }
+}
+
+impl Analysis {
+    fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
         let conclusions = Conclusions::new(snapshot, replay);
         let categories = &conclusions.categories;
         let levels = Levels::of_groups(replay, Counter::Requested, DEFAULT_CATEGORIES.len(), |index| {
@@ -171,15 +211,11 @@ impl Device {
         });
         Self {
             levels,
-            times: Times::new(events),
-            lanes,
-            marks: marks.collect(),
             insights: insights(snapshot, replay),
             nothing_found: vramscope_analysis::nothing_found(snapshot, replay),
             pools: Pools::private(snapshot, replay),
+            means: Means::new(replay),
             conclusions,
-            capacity: Capacity::of(snapshot, replay),
-            spans,
         }
     }
 }
@@ -209,6 +245,22 @@ impl<'a> Subject<'a> {
 
     pub(crate) fn index(self) -> &'a Device {
         &self.doc.devices[self.device]
+    }
+
+    /// What is concluded, once it is.
+    pub(crate) fn analysis(self) -> Option<&'a Analysis> {
+        self.index().analysis.get()
+    }
+
+    /// What is concluded; draws the conclusions if nobody has, or waits for whoever does.
+    pub(crate) fn wait_for_analysis(self) -> &'a Analysis {
+        let index = self.index();
+        index.analysis.get_or_init(|| Analysis::new(self.snapshot(), self.replay()))
+    }
+
+    /// The findings, most severe first; none while they are looked for.
+    pub(crate) fn insights(self) -> &'a [Insight] {
+        self.analysis().map_or(&[], |analysis| &analysis.insights)
     }
 
     /// The time of a moment: that of the event it follows, or of the first event.

@@ -132,9 +132,15 @@ fn draw_error(buffer: &mut Buffer, area: Rect, error: &str, app: &App) {
 fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
     let theme = &app.screen.theme;
     let dim = theme.style(Role::Dim);
-    let mut x = put(buffer, area, area.x, area.y, "vramscope", theme.style(Role::Accent));
+    let mut x = area.x;
+    // On a narrow screen the file and the verdict say more than the name of the program.
+    if area.width >= LEAST_WIDTH_FOR_PROGRAM || app.panes.is_empty() {
+        x = put(buffer, area, x, area.y, "vramscope", theme.style(Role::Accent));
+    }
     let Some(pane) = app.pane() else { return };
-    x = put(buffer, area, x, area.y, " ▸ ", dim);
+    if x > area.x {
+        x = put(buffer, area, x, area.y, " ▸ ", dim);
+    }
     let subject = pane.subject();
     let verdict = subject.replay().verdict();
     let (mark, role) = match verdict.status {
@@ -188,6 +194,9 @@ fn loading_words(app: &App) -> Option<String> {
     })
 }
 
+/// Narrower screens do not name the program.
+const LEAST_WIDTH_FOR_PROGRAM: u16 = 60;
+
 /// Narrower screens have the names of views only where they are.
 const LEAST_WIDTH_FOR_NAMES: u16 = 78;
 
@@ -201,7 +210,7 @@ fn shown_tab(app: &App) -> View {
 
 /// The views with their keys, and where each is.
 pub(crate) fn tabs(app: &App, columns: u16) -> Vec<(View, u16, String)> {
-    let found = app.pane().map_or(0, |pane| pane.subject().index().insights.len());
+    let found = app.pane().map_or(0, |pane| pane.subject().insights().len());
     let mut x = 0;
     let gap = if columns >= 104 { 2 } else { 1 };
     // On a narrow screen a key stands right before its view, as function keys do elsewhere.
@@ -405,7 +414,10 @@ fn label(app: &App, action: Action, label: &str) -> String {
             if hidden { "show internal".into() } else { "hide internal".into() }
         }
         Action::Link if app.pair.is_linked => "unlink".into(),
-        Action::Back if app.view() == View::Timeline => "quit".into(),
+        // Going back from two panes that were one leaves the first.
+        Action::Back if app.view() == View::Timeline && pane.is_some_and(|pane| !pane.has_back()) => {
+            if app.is_compare() && !app.pair.starts_with_two { "close B".into() } else { "quit".into() }
+        }
         Action::Back
             if !is_diff
                 && pane.is_some_and(|pane| pane.view == View::Tree && pane.calls.tree.root() != 0) =>

@@ -36,14 +36,14 @@ pub(crate) fn json(app: &App) -> Value {
         View::Allocations => {
             let pools = Pools::all(snapshot, subject.replay());
             let makes = Rows::new(snapshot, subject.replay(), &pools);
-            let conclusions = &subject.index().conclusions;
+            let conclusions = &subject.wait_for_analysis().conclusions;
             rows(
                 &ALLOCATIONS,
                 pane.allocations.rows.iter().map(|&index| makes.allocation(index, conclusions)),
             )
         }
         View::Segments => rows(&HELD, pane.segments.rows.iter().map(segment)),
-        View::Insights => rows(&FINDINGS, subject.index().insights.iter().map(finding)),
+        View::Insights => rows(&FINDINGS, subject.wait_for_analysis().insights.iter().map(finding)),
         View::Ranks => {
             let ranks = &app.files.ranks;
             json!({"rows": (0..ranks.rows.len()).map(|row| rank(ranks, row)).collect::<Vec<_>>()})

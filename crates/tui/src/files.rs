@@ -62,6 +62,11 @@ impl App {
                     pane.has_changed = true;
                 }
             }
+            News::Analyzed(doc) => {
+                for pane in self.panes.iter_mut().filter(|pane| Arc::ptr_eq(&pane.doc, &doc)) {
+                    pane.take_analysis();
+                }
+            }
             News::Answered(question, response) => {
                 for pane in self.panes.iter_mut().filter(|pane| Arc::ptr_eq(&pane.doc, &question.doc)) {
                     pane.whatif.receive(&question, response.as_ref());
@@ -108,6 +113,9 @@ impl App {
         }
         if let (Some(stamp), Some(file)) = (document.stamp, self.files.ranks.rows.get(row)) {
             self.effects.push(Effect::Watch(Watched { row, input: file.input.clone(), stamp }));
+        }
+        if !document.is_analyzed() {
+            self.effects.push(Effect::Analyze(Arc::clone(&document)));
         }
         let mut pane = Pane::new(document, row);
         // A file that was read again shows what it showed.

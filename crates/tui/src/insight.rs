@@ -10,7 +10,7 @@ pub(crate) struct Insight {
     pub(crate) severity: Severity,
     pub(crate) kind: &'static str,
     pub(crate) bytes: u64,
-    /// Where to look: the highest moment of what it is about.
+    /// Where to look: the highest moment of what it is about, or the first retry.
     pub(crate) at: Moment,
     pub(crate) what: String,
     /// The evidence, by name.
@@ -45,7 +45,11 @@ fn insight(replay: &Replay, finding: Finding) -> Insight {
         severity: finding.severity,
         kind: finding.kind.name(),
         bytes: finding.bytes,
-        at: replay.highest(Counter::Requested, from, to.max(from)),
+        at: match finding.kind {
+            // A retry is an event, wherever most was requested.
+            Kind::Retries => from,
+            _ => replay.highest(Counter::Requested, from, to.max(from)),
+        },
         what: printable(&finding.what),
         facts,
         advice: printable(&finding.advice),

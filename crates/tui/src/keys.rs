@@ -242,6 +242,17 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// The views in which they work, in words.
+    pub(crate) fn where_to(&self) -> String {
+        if self.only_compare {
+            return "two panes".into();
+        }
+        let names: Vec<_> =
+            View::ALL.iter().filter(|view| self.views & view.bit() != 0).map(|view| view.name()).collect();
+        // More than these are all that have rows.
+        if names.len() > 6 { "lists and trees".into() } else { names.join(", ") }
+    }
+
     /// Whether the keys work here.
     pub fn is_for(&self, view: View, is_compare: bool) -> bool {
         self.views & view.bit() != 0 && (is_compare || !self.only_compare)

@@ -16,6 +16,7 @@ pub mod keys;
 mod list;
 mod live;
 mod load;
+mod means;
 mod mouse;
 mod outline;
 mod pane;

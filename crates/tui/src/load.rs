@@ -110,6 +110,8 @@ pub enum News {
     Changed(usize),
     /// A request was answered, or cancelled.
     Answered(Question, Option<Response>),
+    /// The conclusions about a file are drawn.
+    Analyzed(Arc<Document>),
     /// A file is loaded, or cannot be.
     Loaded(Job, Result<Box<Document>, String>),
     /// The figures of one of the files are known.
@@ -126,12 +128,12 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Reads a file to look at it.
+    /// Reads a file to look at it; what is concluded about it comes with [`Effect::Analyze`](crate::Effect::Analyze).
     pub fn document(&self, input: &Input, progress: &dyn Progress) -> Result<Document, OpenError> {
         let stamp = (!input.is_stdin()).then(|| input.stamp());
         let mut opened = open(input, self.cache.as_ref(), progress)?;
         self.prepare(&mut opened);
-        let mut document = Document::new(opened);
+        let mut document = Document::unanalyzed(opened);
         document.stamp = stamp;
         Ok(document)
     }
@@ -164,6 +166,14 @@ pub(crate) fn load(job: Job, loader: Loader, news: Sender<News>) {
         let result = result.map(Box::new).map_err(|error| error.to_string());
         // Nobody listens any more if the program has ended.
         let _ = news.send(News::Loaded(job, result));
+    });
+}
+
+/// Draws the conclusions about a file on a thread of its own.
+pub(crate) fn analyze(doc: Arc<Document>, news: Sender<News>) {
+    thread::spawn(move || {
+        doc.analyze();
+        let _ = news.send(News::Analyzed(doc));
     });
 }
 

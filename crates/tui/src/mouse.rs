@@ -7,7 +7,7 @@ use ratatui::layout::Position;
 
 use crate::app::{App, Mode};
 use crate::document::Subject;
-use crate::keys::{Action, View};
+use crate::keys::{Action, KEYS, View};
 use crate::list::List;
 use crate::views::ranks::Places;
 use crate::views::{self, timeline_layout};
@@ -71,7 +71,12 @@ impl App {
                 View::Segments => self.pane().map_or(1, |pane| pane.segments.lines(pane.area)),
                 _ => 1,
             };
+            let view = self.view();
+            let is_sorted = KEYS.iter().any(|row| row.action == Action::Sort && row.is_for(view, false));
             let Some((first, list, len)) = self.list_at() else { return };
+            if is_sorted && at.y + 1 == first {
+                return self.act(Action::Sort);
+            }
             let Some(row) = at.y.checked_sub(first).and_then(|row| list.at(row / lines, len)) else { return };
             if list.selected == row {
                 self.act(Action::Enter);
@@ -81,10 +86,26 @@ impl App {
         }
     }
 
-    /// A click on a column puts the cursor there; a click on the cursor opens it.
+    /// A click on a column puts the cursor there, and one on the cursor opens it; one on the whole run shows that part of
+    /// it, and one on what to know first opens more of it.
     fn click_chart(&mut self, at: Position) {
+        let run = self.run_note();
         let Some(pane) = self.panes.get_mut(self.pair.active) else { return };
-        let chart = timeline_layout(pane.area, pane.shape).chart;
+        let parts = timeline_layout(pane.area, pane.shape);
+        let chart = parts.chart;
+        if parts.notes.contains(at) {
+            let opened =
+                views::chart::opened_by_note(pane, run.as_deref(), usize::from(at.y - parts.notes.y));
+            if let Some(view) = opened {
+                self.act(Action::View(view));
+            }
+            return;
+        }
+        if parts.minimap.contains(at) {
+            let doc = Arc::clone(&pane.doc);
+            let share = (f64::from(at.x - parts.minimap.x) + 0.5) / f64::from(parts.minimap.width);
+            return pane.timeline.center(Subject { doc: &doc, device: pane.device }, share);
+        }
         if !chart.contains(at) {
             return;
         }
@@ -168,7 +189,7 @@ impl App {
         }
         let pane = self.panes.get_mut(self.pair.active)?;
         let top = pane.area.y;
-        let insights = pane.subject().index().insights.len();
+        let insights = pane.subject().insights().len();
         Some(match view {
             View::Tree => (top + 2, &mut pane.calls.tree.list, pane.calls.tree.rows.len()),
             View::Allocations => (top + 3, &mut pane.allocations.list, pane.allocations.rows.len()),

@@ -172,6 +172,11 @@ impl Pane {
         self.view = view;
     }
 
+    /// Whether there is a view to go back to.
+    pub(crate) fn has_back(&self) -> bool {
+        !self.came_from.is_empty()
+    }
+
     /// Leaves the view. Says whether there was one to go back to.
     pub(crate) fn back(&mut self) -> bool {
         let Some(view) = self.came_from.pop() else { return false };
@@ -233,6 +238,11 @@ impl Pane {
         }
     }
 
+    /// Shows what is concluded about the file now.
+    pub(crate) fn take_analysis(&mut self) {
+        self.timeline.forget_columns();
+    }
+
     fn forget_live(&mut self) {
         self.scope.live = None;
         self.calls.forget();
@@ -279,7 +289,7 @@ impl Pane {
             view if view.is_of_a_moment() => self.refresh_live(subject),
             View::Events => self.events.refresh(subject, &self.scope.filter, height.saturating_sub(2)),
             View::Insights => {
-                self.insights.scroll(subject.index().insights.len(), insights::list_height(self.area));
+                self.insights.scroll(subject.insights().len(), insights::list_height(self.area));
             }
             _ => {}
         }
@@ -480,7 +490,7 @@ impl Pane {
                 return views::whatif::act(&mut self.whatif, action, height);
             }
             View::Insights => {
-                let found = &subject.index().insights;
+                let found = subject.insights();
                 if action == Action::Enter {
                     if let Some(insight) = found.get(self.insights.selected) {
                         self.go_to(insight.at);

@@ -23,7 +23,7 @@ use crate::draw::draw;
 use crate::load::{self, Loader, News};
 
 /// While something is being read, the screen is drawn this often.
-const FRAME: Duration = Duration::from_millis(80);
+const FRAME: Duration = Duration::from_millis(40);
 /// Otherwise it waits this long for a key before it looks around.
 const IDLE: Duration = Duration::from_millis(250);
 /// One frame is one write.
@@ -189,6 +189,7 @@ fn perform(
                 files.retain(|other| other.row != file.row);
                 files.push(file);
             }
+            Effect::Analyze(doc) => load::analyze(doc, sender.clone()),
             Effect::Ask(question) => load::ask(question, sender.clone()),
             Effect::Rank(inputs) => load::rank(inputs, loader.clone(), sender.clone()),
             Effect::Mouse(on) => {

@@ -57,6 +57,10 @@ impl Session {
                         let read = read.map(Box::new).map_err(|error| error.to_string());
                         self.0.receive([News::Loaded(job, read)]);
                     }
+                    Effect::Analyze(doc) => {
+                        doc.analyze();
+                        self.0.receive([News::Analyzed(doc)]);
+                    }
                     Effect::Rank(inputs) => {
                         for (row, input) in inputs {
                             let figures =

@@ -54,7 +54,9 @@ pub(crate) enum Role {
     Fine,
     /// What is certain of a bar: below the least of its column.
     Bar,
-    /// What a bar reaches only at times: from the least to the most of its column.
+    /// From the least of its column to its mean.
+    Mostly,
+    /// What a bar reaches only at times: up to the most of its column.
     Range,
     Cursor,
     Selected,
@@ -103,6 +105,7 @@ impl Theme {
             Role::Danger => styled(self.pick(0xff6b6b, 0xc4262e, Color::Red, Color::Red)),
             Role::Fine => styled(self.pick(0x7cc77f, 0x2e7d32, Color::Green, Color::Green)),
             Role::Bar => styled(self.pick(0x3d8fc6, 0x4a97cc, Color::Blue, Color::Blue)),
+            Role::Mostly => styled(self.pick(0x3374a0, 0x7ab4da, Color::Blue, Color::Blue)),
             Role::Range => styled(self.pick(0x2a5a7b, 0xa9cfe8, Color::Cyan, Color::Cyan)),
             Role::Cursor => styled(self.pick(0xffb454, 0xa85400, Color::Yellow, Color::Magenta))
                 .add_modifier(Modifier::BOLD),
@@ -141,7 +144,7 @@ impl Theme {
 
     /// The same color for what is not the data itself: a tint behind ordinary text.
     pub(crate) fn tint_of_name(&self, name: &str) -> Style {
-        let [r, g, b] = self.over_ground(color::of(name));
+        let [r, g, b] = self.faded(color::of(name), 2);
         match self.colors {
             Colors::True => Style::new().bg(Color::Rgb(r, g, b)),
             Colors::Indexed => Style::new().bg(indexed(r, g, b)),
@@ -149,8 +152,8 @@ impl Theme {
         }
     }
 
-    /// The color of a category; `faded` where memory has it only at times.
-    pub(crate) fn category(&self, category: usize, faded: bool) -> Color {
+    /// The color of a category, fainter by up to two steps the less often there is so much of it.
+    pub(crate) fn category(&self, category: usize, steps: u8) -> Color {
         const SIXTEEN: [Color; 9] = [
             Color::Blue,
             Color::Yellow,
@@ -163,7 +166,7 @@ impl Theme {
             Color::DarkGray,
         ];
         let [r, g, b] = vramscope_engine::color::of_category(category as u32);
-        let [r, g, b] = if faded { self.over_ground([r, g, b]) } else { [r, g, b] };
+        let [r, g, b] = self.faded([r, g, b], steps);
         match self.colors {
             Colors::None | Colors::Sixteen => SIXTEEN.get(category).copied().unwrap_or(Color::Gray),
             Colors::Indexed => indexed(r, g, b),
@@ -171,13 +174,15 @@ impl Theme {
         }
     }
 
-    /// A third of a color over what is behind.
-    fn over_ground(&self, [r, g, b]: [u8; 3]) -> [u8; 3] {
+    /// A color over what is behind: all of it, or a third less with each step.
+    fn faded(&self, [r, g, b]: [u8; 3], steps: u8) -> [u8; 3] {
         let ground: [u8; 3] = match self.ground {
             Ground::Dark => [0x10, 0x14, 0x18],
             Ground::Light => [0xfb, 0xfb, 0xfa],
         };
-        let mix = |color: u8, ground: u8| ((u16::from(color) + 2 * u16::from(ground)) / 3) as u8;
+        let steps = u16::from(steps.min(3));
+        let mix =
+            |color: u8, ground: u8| ((u16::from(color) * (3 - steps) + u16::from(ground) * steps) / 3) as u8;
         [mix(r, ground[0]), mix(g, ground[1]), mix(b, ground[2])]
     }
 
@@ -228,7 +233,7 @@ fn ascii(c: char) -> char {
         '▅' | '▄' | '▒' => '=',
         '▃' | '▂' | '▁' => '_',
         '░' => ':',
-        '▌' | '▎' | '│' | '▏' | '┃' => '|',
+        '▌' | '▐' | '▎' | '│' | '▏' | '┃' | '┊' => '|',
         '·' => '.',
         '…' => '~',
         '┄' => '"',
@@ -236,7 +241,6 @@ fn ascii(c: char) -> char {
         '─' | '╌' | '╸' | '–' | '−' => '-',
         '┌' | '┐' | '└' | '┘' | '┏' | '┓' | '┗' | '┛' => '+',
         '■' => '*',
-        '┊' => ':',
         '▸' | '›' | '▶' | '→' | '▷' => '>',
         '▾' | '▼' | '↓' => 'v',
         '▲' | '↑' => '^',

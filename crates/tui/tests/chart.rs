@@ -118,3 +118,67 @@ fn the_selected_box_of_a_flame_graph_looks_like_no_other() {
         }
     }
 }
+
+#[test]
+fn an_event_has_one_mark_however_far_it_is_zoomed() {
+    let mut oom = Session::open(&["oom.pickle.xz"], false, (80, 24), PLAIN);
+    oom.press(&["+"; 14]);
+    // One on the axis, one before the insight below it.
+    assert_eq!(oom.text().matches('▲').count(), 2, "{}", oom.text());
+}
+
+/// Allocations of a byte, one per event, and 1 GiB at some of the events, freed by the two events after it.
+fn made(events: usize, is_large: impl Fn(usize) -> bool, is_freed: bool) -> String {
+    let event = |row: usize| {
+        let large = |action: &str| format!(r#""action": "{action}", "addr": 0, "size": 1073741824"#);
+        let before = |rows: usize| is_freed && row.checked_sub(rows).is_some_and(&is_large);
+        let what = match row {
+            _ if is_large(row) => large("alloc"),
+            _ if before(1) => large("free_requested"),
+            _ if before(2) => large("free_completed"),
+            _ => format!(r#""action": "alloc", "addr": {}, "size": 1"#, (1_u64 << 31) + row as u64 * 512),
+        };
+        format!(r#"{{{what}, "time_us": {row}}}"#)
+    };
+    let events: Vec<_> = (0..events).map(event).collect();
+    format!(r#"{{"segments": [], "device_traces": [[{}]]"#, events.join(","))
+}
+
+#[test]
+fn a_column_shows_both_of_its_halves() {
+    // 1 400 moments on 70 columns: the right half of column 35 begins at moment 710, which is after event 709.
+    let json = made(1399, |row| row == 709, false) + "}";
+    let mut made = Session::open_bytes(json.as_bytes(), (80, 24));
+    let row: Vec<char> = made.screen()[7].chars().collect();
+    // The numbers of the axis have 10 columns.
+    assert_eq!(row[45..48], ['▐', '█', '█'], "{}", made.text());
+    assert_ne!(row[44], '█');
+}
+
+#[test]
+fn what_is_there_at_times_is_told_from_what_mostly_is() {
+    // Of every ten moments, two have 1 GiB: a mean of 205 MiB, a fifth of the chart.
+    let json = made(1399, |row| row % 10 == 5, true) + "}";
+    let mut made = Session::open_bytes(json.as_bytes(), (80, 24));
+    let screen = made.screen();
+    let at = |row: usize| screen[row].chars().nth(30).unwrap();
+    // Zero stands beside the axis, in the row below the bars.
+    let bottom = screen.iter().rposition(|line| line.contains("0 B ")).unwrap() - 1;
+    assert!(screen[bottom + 1].contains("0 B ─"), "{}", screen.join("\n"));
+    assert_eq!((at(bottom), at(bottom - 3)), ('▓', '░'), "{}", screen.join("\n"));
+}
+
+#[test]
+fn phases_that_are_shorter_than_a_column_are_counted() {
+    // 466 phases of three events each, on 70 columns.
+    let phase = |row: usize, stage: &str| {
+        let time = row * 3 + usize::from(stage == "END") * 2;
+        format!(r#"{{"name": "step", "stage": "{stage}", "device": 0, "time_us": {time}}}"#)
+    };
+    let phases: Vec<_> = (0..466).flat_map(|row| ["START", "END"].map(|stage| phase(row, stage))).collect();
+    let json =
+        made(1399, |_| false, false) + &format!(r#", "external_annotations": [{}]}}"#, phases.join(","));
+    let mut made = Session::open_bytes(json.as_bytes(), (80, 24));
+    made.shows(" phases, too short to show: zoom in");
+    made.press(&["+"; 6]).hides("too short").shows("▏step");
+}

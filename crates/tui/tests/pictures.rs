@@ -89,6 +89,15 @@ fn svg(buffer: &Buffer) -> String {
                 Glyph::Left(eighths) => {
                     (0..run as u32).for_each(|n| rect(path, (at.0 + n * CELL.0, at.1), (eighths, CELL.1)));
                 }
+                Glyph::Quarters(filled) => {
+                    let half = (CELL.0 / 2, CELL.1 / 2);
+                    for n in (0..run as u32).flat_map(|n| (0..4).map(move |quarter| (n, quarter))) {
+                        let corner = (at.0 + n.0 * CELL.0 + n.1 % 2 * half.0, at.1 + n.1 / 2 * half.1);
+                        if filled[n.1 as usize] {
+                            rect(path, corner, half);
+                        }
+                    }
+                }
                 Glyph::Lines { .. } => {
                     (0..run as u32).for_each(|n| glyph.lines(path, (at.0 + n * CELL.0, at.1)));
                 }
@@ -200,6 +209,8 @@ enum Glyph {
     Below(u32),
     /// As many eighths from the left.
     Left(u32),
+    /// Quarters: upper left, upper right, lower left, lower right.
+    Quarters([bool; 4]),
     /// A share of the whole cell, in percent.
     Shade(u32),
     /// Lines from the middle to the left, right, top and bottom: how thick they are, and in how many pieces.
@@ -218,6 +229,17 @@ impl Glyph {
         };
         match c {
             '▁'..='█' => Self::Below(c as u32 - '▁' as u32 + 1),
+            '▐' => Self::Quarters([false, true, false, true]),
+            '▘' => Self::Quarters([true, false, false, false]),
+            '▝' => Self::Quarters([false, true, false, false]),
+            '▖' => Self::Quarters([false, false, true, false]),
+            '▗' => Self::Quarters([false, false, false, true]),
+            '▙' => Self::Quarters([true, false, true, true]),
+            '▟' => Self::Quarters([false, true, true, true]),
+            '▛' => Self::Quarters([true, true, true, false]),
+            '▜' => Self::Quarters([true, true, false, true]),
+            '▚' => Self::Quarters([true, false, false, true]),
+            '▞' => Self::Quarters([false, true, true, false]),
             '▉'..='▏' => Self::Left(7 - (c as u32 - '▉' as u32)),
             '░' => Self::Shade(25),
             '▒' => Self::Shade(50),

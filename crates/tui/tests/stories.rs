@@ -197,6 +197,22 @@ fn a_file_that_changed_says_so_and_is_read_again_in_place() {
 }
 
 #[test]
+fn the_first_picture_does_not_wait_for_the_insights() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    oom.unanalyzed = Some(Vec::new());
+    oom.press(&["Ctrl-r"]).shows("3.99 GiB requested  event 11 822").shows("looking for insights…");
+    assert!(oom.text().contains('█'), "the chart is there");
+    // Every view works before.
+    oom.press(&["5"])
+        .shows("looking for insights…")
+        .press(&["2"])
+        .shows("analyzing…")
+        .press(&["8", "4", "3", "1"]);
+    oom.analyze_held();
+    oom.shows("5: 3 insights").hides("looking for insights…").press(&["2"]).shows("activations (likely)");
+}
+
+#[test]
 fn keys_of_the_footer_can_be_clicked() {
     let mut oom = open("oom.pickle.xz", SMALL);
     let foot = oom.screen().pop().unwrap();
@@ -507,4 +523,87 @@ fn a_selected_bar_is_as_long_as_the_others_without_colors() {
     assert!(row[5].modifier.contains(Modifier::REVERSED), "the first pool is selected");
     let bar: Vec<_> = row.iter().filter(|cell| cell.symbol() == "█").collect();
     assert!(bar.len() > 3 && bar.iter().all(|cell| !cell.modifier.contains(Modifier::REVERSED)));
+}
+
+#[test]
+fn the_insight_about_retries_opens_the_first_one() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    // Before event 9 050, which acquires 512 MiB, segments are released: `vramscope events` lists them.
+    oom.press(&["5", "Down"]).shows("memory nearly ran out 2 times").press(&["Enter"]).shows("event 9 050");
+}
+
+#[test]
+fn help_says_where_a_key_works_and_what_colors_mean() {
+    let mut oom = open("oom.pickle.xz", SMALL);
+    oom.press(&["?"]);
+    assert!(oom.screen()[22].ends_with("more below: Down ─┘"), "{}", oom.text());
+    oom.press(&["another limit"]).shows("in whatif").hides("other views");
+    oom.press(&["Esc", "3", "?", "color"]).shows("a line of the program: the same one in segments");
+    oom.press(&["Esc", "4", "?", "part"]).hides("█").press(&["Esc", "?", "in use"]).shows("█ ▓ ▒ ░ ·");
+}
+
+#[test]
+fn the_footer_says_what_going_back_does() {
+    let names = ["llama_python.pickle.xz", "leak_graph.pickle.xz"];
+    let mut files = Session::open(&names, false, (140, 42), PLAIN);
+    files.shows("q quit").press(&["6", "Down", "x"]).shows("q close B").press(&["q"]).shows("q quit");
+    // Two that were asked for from the beginning stay two.
+    Session::open(&names, true, (140, 42), PLAIN).shows("q quit");
+    // A file without events begins with its segments.
+    open("no_recording.pickle.xz", SMALL).press(&["1"]).shows("158 MiB requested  start").shows("q back");
+}
+
+#[test]
+fn a_comparison_names_both_moments_on_a_narrow_screen() {
+    let names = ["llama_python.pickle.xz", "leak_graph.pickle.xz"];
+    let mut both = Session::open(&names, true, SMALL, PLAIN);
+    both.press(&["9"]).shows("+552 MiB requested  A event 3 248 (442 MiB) → B event 8 920 (994 MiB)");
+    both.resize(140, 42).shows("llama_python.pickle.xz event 3 248 (442 MiB) → leak_graph.pickle.xz");
+}
+
+#[test]
+fn segments_say_their_order_and_stand_apart() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    oom.press(&["4", "Down"])
+        .shows("sorted by free bytes (S)")
+        .press(&["S", "Down"])
+        .shows("sorted by address (S)");
+    // 52 segments have no room for a line between them: each bar leaves a hairline above it.
+    oom.shows("▇▇▇▇").hides("████");
+    oom.press(&["z"]).shows("████");
+}
+
+#[test]
+fn headings_notes_and_the_whole_run_can_be_clicked() {
+    let mut oom = open("oom.pickle.xz", (140, 42));
+    let click = |session: &mut Session, column: u16, row: usize| {
+        let (kind, modifiers) = (MouseEventKind::Down(MouseButton::Left), KeyModifiers::NONE);
+        session.app.mouse(MouseEvent { kind, column, row: row as u16, modifiers });
+    };
+    let row_of = |session: &mut Session, words: &str| {
+        session.screen().iter().position(|line| line.contains(words)).unwrap()
+    };
+    let row = row_of(&mut oom, "5: 3 insights");
+    click(&mut oom, 20, row);
+    oom.shows("lack of memory").press(&["4"]);
+    let row = row_of(&mut oom, "what pins it");
+    click(&mut oom, 20, row);
+    oom.shows("sorted by address");
+    // The last eighth of the run is shown, and a click on the middle of the whole shows the middle: event 5 911 of 11 822.
+    oom.press(&["1", "+", "+", "+"]);
+    assert!(oom.screen()[3].contains('▁'), "{}", oom.text());
+    click(&mut oom, 75, 3);
+    oom.shows("5 800").shows("6 200").hides("11 600").shows("event 11 822");
+}
+
+#[test]
+fn the_smallest_screen_has_the_file_the_view_and_the_verdict() {
+    let mut oom = open("oom.pickle.xz", (40, 10));
+    for (key, view) in
+        [("1", "timeline"), ("2", "tree"), ("4", "segments"), ("5", "insights"), ("0", "whatif")]
+    {
+        let title = oom.press(&[key]).screen().remove(0);
+        assert!(title.starts_with("oom.pickle.xz  cuda:0"), "{title}");
+        assert!(title.contains(view) && title.contains('●'), "{title}");
+    }
 }

@@ -288,6 +288,11 @@ impl Replay {
         self.timeline.all(self.source())
     }
 
+    /// The four counters at a moment and at every later one, in order.
+    pub fn counters_from(&self, at: Moment) -> impl Iterator<Item = Counters> + '_ {
+        self.timeline.onwards(self.source(), at)
+    }
+
     /// The least and the greatest of each counter from one moment to another, both included.
     pub fn extremes(&self, from: Moment, to: Moment) -> (Counters, Counters) {
         self.timeline.extremes(&self.source(), from, to)

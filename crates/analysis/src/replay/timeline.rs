@@ -335,6 +335,17 @@ impl Timeline {
             .fold(stretch.before, |counters, row| source.step(counters, row, &mut lost))
     }
 
+    /// The counters at a moment and at every later one, in order.
+    pub(crate) fn onwards(&self, source: Source<'_>, at: Moment) -> impl Iterator<Item = Counters> {
+        let first = (at.0 as usize).min(source.links.len());
+        let mut counters = self.counters(&source, Moment(first as u32));
+        let mut lost = source.lost_ends.partition_point(|(event, _)| event.index() < first);
+        std::iter::once(counters).chain((first..source.links.len()).map(move |row| {
+            counters = source.step(counters, row, &mut lost);
+            counters
+        }))
+    }
+
     /// The least and the greatest of each counter from one moment to another, both included.
     pub(crate) fn extremes(&self, source: &Source<'_>, from: Moment, to: Moment) -> (Counters, Counters) {
         let len = source.links.len();

@@ -10,6 +10,7 @@ use vramscope_format::{
 use super::timeline::{Axis, Timeline};
 use super::{bars, put, put_right, row_of, share_cell};
 use crate::document::{MarkKind, Subject};
+use crate::keys::View;
 use crate::pane::Pane;
 use crate::theme::{Role, Theme};
 
@@ -67,16 +68,27 @@ struct Note {
     what: String,
     /// What leads to more of it.
     key: String,
+    /// The view that has it.
+    opens: Option<View>,
+}
+
+/// The view that a line between the chart and the table opens.
+pub(crate) fn opened_by_note(pane: &Pane, run: Option<&str>, row: usize) -> Option<View> {
+    notes(pane, run).get(row)?.opens
 }
 
 /// What to know first: the most severe finding, other devices that ran out of memory, the other ranks.
 fn notes(pane: &Pane, run: Option<&str>) -> Vec<Note> {
-    let insights = &pane.subject().index().insights;
+    let insights = pane.subject().insights();
     let mut notes = Vec::new();
+    if pane.subject().analysis().is_none() {
+        let (what, key) = ("looking for insights…".into(), "5: insights".into());
+        notes.push(Note { role: Role::Dim, mark: "·", what, key, opens: Some(View::Insights) });
+    }
     if let Some(first) = insights.first() {
         let (role, mark) = super::insights::role(first.severity);
         let key = format!("5: {}", plural(insights.len(), "insight"));
-        notes.push(Note { role, mark, what: first.what.clone(), key });
+        notes.push(Note { role, mark, what: first.what.clone(), key, opens: Some(View::Insights) });
     }
     let others = (0..pane.doc.opened.replays.len()).filter(|&device| device != pane.device);
     notes.extend(others.filter_map(|device| {
@@ -84,13 +96,14 @@ fn notes(pane: &Pane, run: Option<&str>) -> Vec<Note> {
         let ooms = other.replay().ooms().len();
         let what = format!("{} ran out of memory {}", other.device_name(), plural(ooms, "time"));
         let key = "< > switch devices".into();
-        (ooms > 0).then_some(Note { role: Role::Danger, mark: "▲", what, key })
+        (ooms > 0).then_some(Note { role: Role::Danger, mark: "▲", what, key, opens: None })
     }));
     notes.extend(run.map(|what| Note {
         role: Role::Text,
         mark: "·",
         what: what.into(),
         key: "6: list".into(),
+        opens: Some(View::Ranks),
     }));
     notes
 }
@@ -148,20 +161,24 @@ pub(crate) struct Shared<'a> {
     pub(crate) run: Option<&'a str>,
 }
 
+/// Where a chart is.
+#[derive(Clone, Copy)]
+struct Place {
+    area: Rect,
+    /// Where the numbers of the vertical axis begin.
+    left: u16,
+    /// Whether the horizontal axis is right below.
+    has_axis: bool,
+}
+
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme, shared: Shared<'_>) {
     let parts = layout(area, pane.shape);
     draw_status(buffer, parts.status, pane, theme);
     bars::legend(buffer, parts.legend, pane, theme);
     bars::minimap(buffer, parts.minimap, pane, theme);
     let shared = Shared { top: shared.top.max(highest_simulated(pane)), ..shared };
-    draw_chart(
-        buffer,
-        parts.chart,
-        area.x,
-        pane,
-        theme,
-        (shared, pane.timeline.counter, pane.timeline.floor),
-    );
+    let place = Place { area: parts.chart, left: area.x, has_axis: parts.axis.height > 0 };
+    draw_chart(buffer, place, pane, theme, (shared, pane.timeline.counter, pane.timeline.floor));
     draw_axis(buffer, parts.axis, pane, theme);
     draw_lanes(buffer, parts.lanes, pane, theme);
     draw_notes(buffer, parts.notes, pane, shared.run, theme);
@@ -234,7 +251,8 @@ pub(crate) fn draw_reserved(buffer: &mut Buffer, area: Rect, pane: &Pane, theme:
     let columns = pane.timeline.columns().iter().map(|column| column.max.reserved);
     let top = columns.max().unwrap_or(1).max(highest_simulated(pane)).max(1);
     let shared = Shared { top, is_active: false, run: None };
-    draw_chart(buffer, chart, area.x, pane, theme, (shared, Counter::Reserved, 0));
+    let place = Place { area: chart, left: area.x, has_axis: false };
+    draw_chart(buffer, place, pane, theme, (shared, Counter::Reserved, 0));
 }
 
 /// The most that is simulated in what is shown.
@@ -277,49 +295,57 @@ fn draw_simulated(buffer: &mut Buffer, area: Rect, pane: &Pane, height: impl Fn(
 
 fn draw_chart(
     buffer: &mut Buffer,
-    area: Rect,
-    left: u16,
+    place: Place,
     pane: &Pane,
     theme: &Theme,
     (shared, counter, floor): (Shared<'_>, Counter, i64),
 ) {
-    let (timeline, subject) = (&pane.timeline, pane.subject());
+    let (timeline, subject, area) = (&pane.timeline, pane.subject(), place.area);
     let rows = f64::from(area.height);
     let top = shared.top.max(floor + 1);
     let height = |bytes: i64| (bytes.saturating_sub(floor)) as f64 / (top - floor) as f64 * rows;
-    draw_levels(buffer, area, left, floor, top, theme);
-    let chart = bars::Chart { area, timeline, counter, height: &height, is_active: shared.is_active };
+    draw_levels(buffer, place, floor, top, theme);
+    let has_categories = subject.analysis().is_some();
+    let chart =
+        bars::Chart { area, timeline, counter, height: &height, is_active: shared.is_active, has_categories };
     chart.draw(buffer, theme);
     draw_capacity(buffer, area, subject, height, theme);
     draw_simulated(buffer, area, pane, height, theme);
 }
 
 /// Round numbers along the bytes.
-fn draw_levels(buffer: &mut Buffer, area: Rect, left: u16, floor: i64, top: i64, theme: &Theme) {
+fn draw_levels(
+    buffer: &mut Buffer,
+    Place { area, left, has_axis }: Place,
+    floor: i64,
+    top: i64,
+    theme: &Theme,
+) {
     let room = area.x - left;
     if room == 0 || area.height == 0 {
         return;
     }
     let dim = theme.style(Role::Dim);
-    let labels = Rect { x: left, width: room, ..area };
+    let labels = Rect { x: left, width: room, height: area.height + u16::from(has_axis), ..area };
     let step = round_step((top - floor) as f64 / f64::from((area.height * 2 / 5).clamp(1, 7)), 2.0);
     let first = (floor as f64 / step).ceil() as i64;
-    let mut last_row = None;
+    let mut last = None;
     for number in first..first + 16 {
         let level = number as f64 * step;
         let row = ((level - floor as f64) / (top - floor) as f64 * f64::from(area.height)).round();
-        // The bottom row stands for the floor itself.
-        let row = (row as u16).saturating_sub(u16::from(row > 0.0));
+        // A number is in the row below its level: that of the floor beside the axis, where there is one.
+        let is_floor = row < 1.0;
+        let row = (row as u16).saturating_sub(u16::from(!is_floor));
         if level > top as f64 || row >= area.height {
             break;
         }
-        if last_row != Some(row) {
+        let y = area.bottom() - u16::from(!is_floor || !has_axis) - row;
+        if last != Some(y) {
             let text = format!("{:>width$} ", bytes(level as i64), width = usize::from(room) - 1);
-            let y = area.bottom() - 1 - row;
             put(buffer, labels, left, y, &text, dim);
-            last_row = Some(row);
+            last = Some(y);
             // A quiet line that leads from the number to the bars.
-            for x in (area.left()..area.right()).step_by(4).filter(|_| row > 0) {
+            for x in (area.left()..area.right()).step_by(4).filter(|_| !is_floor) {
                 if let Some(cell) = buffer.cell_mut((x, y)) {
                     cell.set_symbol("·").set_style(dim);
                 }
@@ -385,9 +411,14 @@ fn draw_axis(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     let dim = theme.style(Role::Dim);
     let marked = pane.scope.mark.and_then(|at| timeline.clipped_column(subject, at, area.width.into()));
     let cursor = timeline.clipped_column(subject, timeline.at(), area.width.into());
+    let mut before = None;
     for (number, column) in timeline.columns().iter().enumerate().take(area.width.into()) {
+        // Zoomed in far, an event has several columns, and its mark the first of them.
+        let moments = Some((column.from, column.to));
+        let is_again = std::mem::replace(&mut before, moments) == moments;
         let in_range = marked.zip(cursor).is_some_and(|(a, b)| (a.min(b)..=a.max(b)).contains(&number));
-        let (symbol, style) = match Timeline::mark_in(subject, column) {
+        let mark = Timeline::mark_in(subject, column).filter(|_| !is_again);
+        let (symbol, style) = match mark {
             Some(MarkKind::Oom) => ("▲", theme.style(Role::Danger)),
             Some(MarkKind::Held) => ("+", theme.style(Role::Fine)),
             Some(MarkKind::GivenBack) => ("-", theme.style(Role::Warm)),
@@ -447,28 +478,48 @@ fn draw_lanes(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
             let span = *lane.get(after.checked_sub(1)?)?;
             (index.spans[span].to > from).then_some(span)
         };
-        let mut x = 0;
         let columns = timeline.columns();
-        while x < columns.len().min(row.width.into()) {
-            let Some(span) = span_of(columns[x].from, columns[x].to) else {
-                x += 1;
+        let columns = &columns[..columns.len().min(row.width.into())];
+        let same = columns.chunk_by(|a, b| span_of(a.from, a.to) == span_of(b.from, b.to));
+        // Columns of one span, or of many that are too short to be told apart.
+        let mut stretches: Vec<(Option<usize>, usize)> = Vec::new();
+        let mut short = (0, 0);
+        for stretch in same.map(|columns| (span_of(columns[0].from, columns[0].to), columns.len())) {
+            stretches.push(stretch);
+            let is_short = stretch.1 <= 2 && (stretch.0.is_some() || short.0 > 0);
+            short = if is_short { (short.0 + 1, short.1 + stretch.1) } else { (0, 0) };
+            if short.1 >= LEAST_CROWD {
+                stretches.truncate(stretches.len() - short.0);
+                stretches.push((CROWD, short.1));
+                short.0 = 1;
+            }
+        }
+        let mut x = 0;
+        for (span, run) in stretches {
+            let cell = Rect { x: row.x + x as u16, width: run as u16, ..row };
+            let (from, to) = (columns[x].from, columns[x + run - 1].to);
+            x += run;
+            let Some(span) = span else { continue };
+            if Some(span) == CROWD {
+                let before = lane.partition_point(|&span| index.spans[span].to <= from);
+                let number = lane.partition_point(|&span| index.spans[span].from < to) - before;
+                let words = format!("▏{} phases, too short to show: zoom in", count(number));
+                put(buffer, cell, cell.x, cell.y, &fit(&words, run), theme.style(Role::Dim));
                 continue;
-            };
-            let run = columns[x..]
-                .iter()
-                .take(usize::from(row.width) - x)
-                .take_while(|column| span_of(column.from, column.to) == Some(span))
-                .count();
+            }
             let name = printable(phase(subject.snapshot().text(index.spans[span].name)));
             let style = theme.tint_of_name(&name);
             let shown = format!("{:run$}", fit(&format!("▏{name}"), run));
             let text = if run < 3 { "▏".to_owned() + &" ".repeat(run.saturating_sub(1)) } else { shown };
-            let cell = Rect { x: row.x + x as u16, width: run as u16, ..row };
             put(buffer, cell, cell.x, cell.y, &text, style);
-            x += run.max(1);
         }
     }
 }
+
+/// As many columns of phases with one or two columns each are drawn as one.
+const LEAST_CROWD: usize = 16;
+/// What stands for them.
+const CROWD: Option<usize> = Some(usize::MAX);
 
 /// What to know first, a line each.
 fn draw_notes(buffer: &mut Buffer, area: Rect, pane: &Pane, run: Option<&str>, theme: &Theme) {

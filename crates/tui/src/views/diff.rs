@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use vramscope_analysis::{CallTree, DiffTree, Direction, Line, Moment, no_frame};
-use vramscope_format::{bytes, change, fit_end};
+use vramscope_format::{bytes, change, fit_end, width};
 use vramscope_snapshot::StackId;
 
 use super::tree::{Columns, Look, draw_rows};
@@ -49,6 +49,8 @@ pub(crate) struct Diff {
     pub(crate) hide_internal: bool,
     pub(crate) inverted: bool,
     names: [String; 2],
+    /// The same where there is little room.
+    short_names: [String; 2],
     totals: [i64; 2],
     made_for: Option<Key>,
 }
@@ -71,6 +73,11 @@ impl Diff {
             self.missing = [StackId::ABSENT, StackId::EMPTY].map(|stack| no_frame(snapshot, stack));
             let is_one_file = std::ptr::eq(before.subject.doc, after.subject.doc);
             self.names = [before, after].map(|side| side.name(is_one_file));
+            let moments = [before, after].map(|side| side.subject.moment_name(side.at));
+            self.short_names = match (is_one_file, moments) {
+                (true, moments) => moments,
+                (false, [a, b]) => [format!("A {a}"), format!("B {b}")],
+            };
             self.totals = [before, after].map(|side| side.subject.replay().counters(side.at).requested);
             self.made_for = Some(key);
         }
@@ -97,7 +104,6 @@ impl Diff {
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, diff: &Diff, theme: &Theme) {
     let first = row_of(area, 0);
-    let [before, after] = &diff.names;
     let difference = diff.totals[1].saturating_sub(diff.totals[0]);
     let role = match difference {
         0 => Role::Dim,
@@ -107,8 +113,11 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, diff: &Diff, theme: &Theme) 
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let mut x = put(buffer, first, first.x, first.y, &change(difference), theme.style(role));
     x = put(buffer, first, x, first.y, " requested  ", text);
-    let names = format!("{before} ({}) → {after} ({})", bytes(diff.totals[0]), bytes(diff.totals[1]));
+    let [from, to] = diff.totals.map(bytes);
+    let words = |[before, after]: &[String; 2]| format!("{before} ({from}) → {after} ({to})");
     let room = usize::from(first.right().saturating_sub(x));
+    let names = Some(words(&diff.names)).filter(|words| width(words) <= room);
+    let names = names.unwrap_or_else(|| words(&diff.short_names));
     x = put(buffer, first, x, first.y, &fit_end(&names, room), dim);
     if let Some((at, of)) = diff.tree.standing() {
         put(buffer, first, x + 2, first.y, &format!("match {at} of {of}"), theme.style(Role::Match));

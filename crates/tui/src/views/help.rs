@@ -16,15 +16,40 @@ pub(crate) struct Help {
     pub(crate) top: usize,
 }
 
-/// Signs of the timeline, and what they mean.
-const SIGNS: [(&str, &str); 6] = [
-    ("▲", "memory ran out"),
-    ("+ -", "a segment was acquired, released"),
-    ("A ━", "the marked moment, and from it to the cursor"),
-    ("─ ┌ ┘", "reserved memory"),
-    ("┄", "what the device or the process can hold"),
-    ("█ ▒", "live throughout the column, at times in it"),
-];
+/// Signs and colors of a view, and what they mean.
+const fn signs(view: View) -> &'static [(&'static str, &'static str)] {
+    match view {
+        View::Timeline => &[
+            ("▲", "memory ran out"),
+            ("+ -", "a segment was acquired, released"),
+            ("A ━", "the marked moment, and from it to the cursor"),
+            ("─ ┌ ┘", "reserved memory"),
+            ("┄", "what the device or the process can hold"),
+            ("█ ▓ ░", "live throughout the column, up to its mean, at times in it"),
+            ("■", "a color is a category; without colors there is one bar"),
+        ],
+        View::Tree | View::Diff | View::Allocations => &[
+            ("▾ ▸", "open, closed"),
+            ("… ›", "calls in one row; u shows each"),
+            ("(here)", "allocated by this line itself, not by what it calls"),
+            ("color", "share of the total, from blue below 5 % to red from 70 % on"),
+        ],
+        View::Flame => &[
+            ("color", "a line of the program: the same one in segments"),
+            ("orange", "the selected call; reversed where there are few colors"),
+        ],
+        View::Segments => &[
+            ("█ ▓ ▒ ░ ·", "all of the cell in use, and less of it, down to none"),
+            ("▚ ─", "the selected block without colors, the selected hole"),
+            ("color", "a line of the program: the same one in the flame graph"),
+        ],
+        View::Insights => &[("▲ ! ·", "severe, less severe, to know")],
+        View::Ranks => &[("●", "open"), ("▲", "stands out, and by how much")],
+        View::Events => &[],
+        View::Pools => &[("█ ░", "active, idle")],
+        View::WhatIf => &[("█ ━", "reserved bytes as recorded, as simulated")],
+    }
+}
 
 /// The least width of a column of keys.
 const COLUMN: u16 = 58;
@@ -48,24 +73,28 @@ pub(crate) fn rows(
             rows.extend(found);
         }
     };
-    let of = |here: bool, group: &str| -> Vec<(String, String)> {
-        let row = |row: &crate::keys::Binding| (row.keys.join(" "), row.help.to_owned());
-        KEYS.iter()
-            .filter(|row| row.is_for(view, is_compare) == here && row.action.group() == group)
-            .map(row)
-            .filter(|(keys, text)| fits(keys, text))
-            .collect()
-    };
     for group in Action::GROUPS {
-        add(group, of(true, group));
+        let here = KEYS.iter().filter(|row| row.is_for(view, is_compare) && row.action.group() == group);
+        let here = here.map(|row| (row.keys.join(" "), row.help.to_owned()));
+        add(group, here.filter(|(keys, text)| fits(keys, text)).collect());
     }
-    if view == View::Timeline {
-        let signs = SIGNS.iter().map(|(sign, text)| ((*sign).to_owned(), (*text).to_owned()));
-        add("signs", signs.filter(|(sign, text)| fits(sign, text)).collect());
-    }
+    let signs = signs(view).iter().map(|(sign, text)| ((*sign).to_owned(), (*text).to_owned()));
+    add("signs and colors", signs.filter(|(sign, text)| fits(sign, text)).collect());
     let found = verdicts(verdict).into_iter().filter(|(word, text)| fits(word, text)).collect();
-    add("verdicts: what the file can tell", found);
-    add("in other views", Action::GROUPS.iter().flat_map(|group| of(false, group)).collect());
+    add("verdicts: whether the numbers are exact", found);
+    // What only works elsewhere, by where that is.
+    let elsewhere: Vec<_> = KEYS.iter().filter(|row| !row.is_for(view, is_compare)).collect();
+    let mut places: Vec<String> = Vec::new();
+    for place in elsewhere.iter().map(|row| row.where_to()) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    for place in places {
+        let rows = elsewhere.iter().filter(|row| row.where_to() == place);
+        let rows = rows.map(|row| (row.keys.join(" "), row.help.to_owned()));
+        add(&format!("in {place}"), rows.filter(|(keys, text)| fits(keys, text)).collect());
+    }
     rows
 }
 
@@ -172,7 +201,8 @@ pub(crate) fn draw(buffer: &mut Buffer, screen: Rect, help: &Help, rows: &[(Stri
     let left = rows.len().saturating_sub(top + room(screen));
     if left > 0 {
         let words = format!(" {left} more below: Down ");
-        put_right(buffer, screen, inner.x, screen.bottom().saturating_sub(1), &words, dim);
+        let last = Rect { width: inner.right().saturating_sub(screen.x), ..screen };
+        put_right(buffer, last, inner.x, screen.bottom().saturating_sub(1), &words, dim);
     }
 }
 

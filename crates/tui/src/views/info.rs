@@ -189,13 +189,18 @@ fn facts(subject: Subject<'_>, index: AllocIdx, state: &State) -> Vec<(&'static 
     let lived = micros.map_or(String::new(), |micros| format!(", {}", duration(micros)));
     let open = if allocation.closed == Moment::NEVER { "at least " } else { "" };
     facts.push(("lives", format!("{open}{}{lived}", plural(events, "event"))));
-    let concluded = subject.index().conclusions.of(snapshot, subject.replay(), index);
-    facts.push(("category", words(&concluded.known_by.beside(concluded.category))));
-    if let Some(module) = concluded.module {
-        facts.push(("module", words(module)));
-    }
-    if let Some(step) = concluded.step {
-        facts.push(("step", count(step)));
+    match subject.analysis() {
+        None => facts.push(("category", "analyzing…".into())),
+        Some(analysis) => {
+            let concluded = analysis.conclusions.of(snapshot, replay, index);
+            facts.push(("category", words(&concluded.known_by.beside(concluded.category))));
+            if let Some(module) = concluded.module {
+                facts.push(("module", words(module)));
+            }
+            if let Some(step) = concluded.step {
+                facts.push(("step", count(step)));
+            }
+        }
     }
     if let Some(shapes) = &subject.doc.shapes {
         let clues = Clues::of_stack(snapshot, allocation.stack);

@@ -29,7 +29,7 @@ pub(crate) fn role(severity: Severity) -> (Role, &'static str) {
 }
 
 pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
-    let insights = &pane.subject().index().insights;
+    let insights = pane.subject().insights();
     let (text, dim) = (theme.style(Role::Text), theme.style(Role::Dim));
     let (list, one, rest) = parts(area, pane);
     let others = others(pane).into_iter().chain(recorded(pane)).take(rest.height.into());
@@ -38,7 +38,8 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         put(buffer, line, line.x, line.y, &words, theme.style(Role::Warm));
     }
     if insights.is_empty() {
-        let words = &pane.subject().index().nothing_found;
+        let analysis = pane.subject().analysis();
+        let words = analysis.map_or("looking for insights…", |analysis| &analysis.nothing_found);
         for (row, line) in wrap(words, area.width.into()).iter().enumerate() {
             let at = row_of(area, row as u16);
             put(buffer, at, at.x, at.y, line, theme.style(Role::Fine));
@@ -114,7 +115,7 @@ fn parts(area: Rect, pane: &Pane) -> (Rect, Rect, Rect) {
     let others = (others(pane).len() + recorded(pane).count()).min(usize::from(area.height / 4)) as u16;
     let rest = Rect { y: area.bottom() - others, height: others, ..area };
     let area = Rect { height: area.height - others, ..area };
-    let height = list_height(area).min(pane.subject().index().insights.len()) as u16;
+    let height = list_height(area).min(pane.subject().insights().len()) as u16;
     let below = area.height.saturating_sub(height + 1);
     (Rect { height, ..area }, Rect { y: area.y + height + 1, height: below, ..area }, rest)
 }
@@ -122,7 +123,7 @@ fn parts(area: Rect, pane: &Pane) -> (Rect, Rect, Rect) {
 /// The first line of the selected finding after a page.
 pub(crate) fn turned(pane: &Pane, forwards: bool) -> usize {
     let (_, one, _) = parts(pane.area, pane);
-    let insight = pane.subject().index().insights.get(pane.insights.selected);
+    let insight = pane.subject().insights().get(pane.insights.selected);
     let all = insight.map_or(0, |insight| lines(insight, pane, one.width.into()).len());
     let page = usize::from(one.height).max(1);
     match forwards {

@@ -75,7 +75,8 @@ impl Pools {
             }
         }
         for row in rows.values_mut() {
-            let envelope = subject.index().pools.find(row.pool, row.stream);
+            let pools = subject.analysis().map(|analysis| &analysis.pools);
+            let envelope = pools.and_then(|pools| pools.find(row.pool, row.stream));
             row.peak = envelope.map(|envelope| envelope.peak().1.reserved);
         }
         self.rows = rows.into_values().collect();

@@ -9,7 +9,7 @@ use vramscope_analysis::{AllocIdx, Gap, Moment, Range, State, gap};
 use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size, stream, width, wrap};
 use vramscope_snapshot::PoolId;
 
-use super::{put, put_no_map, row_of};
+use super::{put, put_no_map, put_right, row_of};
 use crate::document::Subject;
 use crate::keys::Action;
 use crate::list::List;
@@ -48,6 +48,16 @@ enum Order {
     Free,
     Address,
     Size,
+}
+
+impl Order {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Free => "sorted by free bytes",
+            Self::Address => "sorted by address",
+            Self::Size => "sorted by size",
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -166,13 +176,12 @@ impl Segments {
             Action::Left => self.piece = self.piece.min(pieces).saturating_sub(1),
             Action::Right => self.piece = (self.piece + 1).min(pieces.saturating_sub(1)),
             Action::Sort => {
-                let (order, words) = match self.order {
-                    Order::Free => (Order::Address, "by address"),
-                    Order::Address => (Order::Size, "largest first"),
-                    Order::Size => (Order::Free, "most free first"),
+                self.order = match self.order {
+                    Order::Free => Order::Address,
+                    Order::Address => Order::Size,
+                    Order::Size => Order::Free,
                 };
-                self.order = order;
-                return Reply::Say(words.into());
+                return Reply::Say(self.order.words().into());
             }
             Action::Axis => {
                 self.true_scale = !self.true_scale;
@@ -222,6 +231,11 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
         let all = plural(live.state.ranges.len(), "segment");
         header +=
             &format!(" · {} of {all} pass {}", count(view.rows.len()), printable(&pane.scope.filter.text));
+    }
+    let order = format!("{} (S)", view.order.words());
+    // What is free is also a column, so the order is said as far as there is room.
+    if width(&header) + width(&order) + 3 <= area.width.into() && !view.zoomed {
+        put_right(buffer, area, area.x, area.y, &order, dim);
     }
     put(buffer, area, area.x, area.y, &fit(&header, area.width.into()), text);
     if let Some(segment) = view.rows.get(view.list.selected).filter(|_| view.zoomed) {
@@ -281,6 +295,12 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) 
             false => bar,
         };
         draw_bar(buffer, bar, (subject, view, segment), (0, segment.range.size), is_selected, theme);
+        // Rows without a line between them are told apart by a hairline.
+        for x in (bar.left()..bar.right()).filter(|_| lines == 1) {
+            if let Some(cell) = buffer.cell_mut((x, line.y)).filter(|cell| cell.symbol() == "█") {
+                cell.set_symbol("▇");
+            }
+        }
         if !is_narrow {
             let x = right + 2;
             let label = pins(subject, segment);

@@ -11,6 +11,7 @@ use crate::branches::Towards;
 use crate::document::{MarkKind, Subject};
 use crate::keys::Action;
 use crate::live::Glance;
+use crate::means::Sums;
 
 /// What runs along the axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,14 +30,38 @@ pub(crate) struct Column {
     pub(crate) to: Moment,
     pub(crate) min: Counters,
     pub(crate) max: Counters,
+    /// The mean over its moments, once it is known.
+    pub(crate) mean: Option<Sums>,
     /// Requested bytes of each category at the moment of the column at which they are highest together.
     pub(crate) parts: [u64; DEFAULT_CATEGORIES.len()],
 }
 
+impl Column {
+    /// What two that follow each other stand for together.
+    fn joined(self, other: Self) -> Self {
+        let moments = |column: &Self| f64::from(column.to.0.saturating_sub(column.from.0)) + 1.0;
+        let (a, b) = (moments(&self), moments(&other));
+        let mean = self.mean.zip(other.mean);
+        let higher = if other.max.requested > self.max.requested { other.parts } else { self.parts };
+        Self {
+            from: self.from,
+            to: other.to,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            mean: mean.map(|(first, second)| {
+                std::array::from_fn(|counter| (first[counter] * a + second[counter] * b) / (a + b))
+            }),
+            parts: higher,
+        }
+    }
+}
+
 /// Requested bytes of each category at a moment.
 pub(crate) fn parts_at(subject: Subject<'_>, at: Moment) -> [u64; DEFAULT_CATEGORIES.len()] {
-    let levels = &subject.index().levels;
-    std::array::from_fn(|category| levels.get(category).map_or(0, |levels| levels.at(at)))
+    let analysis = subject.analysis();
+    std::array::from_fn(|category| {
+        analysis.and_then(|analysis| analysis.levels.get(category)).map_or(0, |levels| levels.at(at))
+    })
 }
 
 /// The farthest that times are from 1970, and from each other: 36 000 years.
@@ -66,6 +91,8 @@ pub(crate) struct Timeline {
     /// Whether the chart is scaled to what is shown.
     pub(crate) fit_y: bool,
     columns: Vec<Column>,
+    /// The halves of the columns, where the axis has steps for them: what is drawn.
+    halves: Vec<Column>,
     /// The whole axis, where a part of it is shown: the most of each column.
     whole: Vec<i64>,
     /// What the columns were worked out for.
@@ -96,6 +123,7 @@ impl Timeline {
             floor: 0,
             fit_y: false,
             columns: Vec::new(),
+            halves: Vec::new(),
             whole: Vec::new(),
             made_for: None,
         }
@@ -124,12 +152,20 @@ impl Timeline {
         if self.made_for == Some(key) {
             return;
         }
-        let stretches = self.stretches(subject, columns);
+        let has_halves = self.width() >= columns as i64 * 2;
+        let stretches = self.stretches(subject, if has_halves { columns * 2 } else { columns });
         let extremes = subject.replay().extremes_of(Counter::Requested, stretches.iter().copied());
+        let means = subject.analysis().map(|analysis| &analysis.means);
+        let means = means.map(|means| means.of_each(subject.replay(), &stretches));
+        let mut means = means.unwrap_or_default().into_iter();
         let column = |(&(from, to), Extremes { min, max, highest, .. }): (&(Moment, Moment), Extremes)| {
-            Column { from, to, min, max, parts: parts_at(subject, highest) }
+            Column { from, to, min, max, mean: means.next(), parts: parts_at(subject, highest) }
         };
-        self.columns = stretches.iter().zip(extremes).map(column).collect();
+        let made: Vec<Column> = stretches.iter().zip(extremes).map(column).collect();
+        (self.columns, self.halves) = match has_halves {
+            true => (made.chunks_exact(2).map(|pair| pair[0].joined(pair[1])).collect(), made),
+            false => (made, Vec::new()),
+        };
         self.made_for = Some(key);
         self.whole = Vec::new();
         if self.is_zoomed(subject) {
@@ -164,6 +200,11 @@ impl Timeline {
         Stretch { axis, x, width: columns as u32 }
     }
 
+    /// The columns have to be worked out again.
+    pub(crate) fn forget_columns(&mut self) {
+        self.made_for = None;
+    }
+
     /// Whether only a part of the axis is shown.
     pub(crate) fn is_zoomed(&self, subject: Subject<'_>) -> bool {
         (self.from, self.to) != self.bounds(subject)
@@ -180,6 +221,14 @@ impl Timeline {
 
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// The left and the right half of a column; twice the same where it has only one step.
+    pub(crate) fn halves(&self, number: usize) -> Option<[&Column; 2]> {
+        match self.halves.get(number * 2..number * 2 + 2) {
+            Some([left, right]) => Some([left, right]),
+            _ => self.columns.get(number).map(|column| [column, column]),
+        }
     }
 
     /// The steps of the axis that a column stands for, both ends included.
@@ -455,6 +504,13 @@ impl Timeline {
 
     fn pan(&mut self, subject: Subject<'_>, by: i64) {
         self.set_view(subject, self.from.saturating_add(by), self.width());
+    }
+
+    /// Shows what lies around a share of the whole axis.
+    pub(crate) fn center(&mut self, subject: Subject<'_>, share: f64) {
+        let (first, last) = self.bounds(subject);
+        let middle = first.saturating_add((last.saturating_sub(first) as f64 * share) as i64);
+        self.set_view(subject, middle.saturating_sub(self.width() / 2), self.width());
     }
 
     /// Makes the view wider or narrower by a factor, with a step of the axis where it is on the screen.

@@ -1,11 +1,12 @@
 //! A program without a terminal: keys in, screens out.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use vramscope_tui::{App, Colors, Effect, Ground, Loader, News, Question, Theme, Watched, draw};
+use vramscope_tui::{App, Colors, Document, Effect, Ground, Loader, News, Question, Theme, Watched, draw};
 
 pub(crate) const PLAIN: Theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: false };
 
@@ -78,6 +79,8 @@ pub(crate) struct Session {
     loader: Loader,
     /// Requests that no thread has taken up yet, while they are held back.
     pub(crate) held: Option<Vec<Question>>,
+    /// Files about which no conclusions are drawn yet, while that is held back.
+    pub(crate) unanalyzed: Option<Vec<Arc<Document>>>,
 }
 
 impl Session {
@@ -99,7 +102,15 @@ impl Session {
     ) -> Self {
         let (inputs, _) = vramscope_files::find(paths);
         let app = App::new(inputs, compare, theme, true);
-        let mut session = Self { app, size, effects: Vec::new(), watched: Vec::new(), loader, held: None };
+        let mut session = Self {
+            app,
+            size,
+            effects: Vec::new(),
+            watched: Vec::new(),
+            loader,
+            held: None,
+            unanalyzed: None,
+        };
         session.app.resize(size.0, size.1);
         session.perform();
         session
@@ -129,6 +140,13 @@ impl Session {
                         self.app.receive([News::Ranked(row, figures)]);
                     }
                 }
+                Effect::Analyze(doc) => match &mut self.unanalyzed {
+                    Some(docs) => docs.push(doc),
+                    None => {
+                        doc.analyze();
+                        self.app.receive([News::Analyzed(doc)]);
+                    }
+                },
                 Effect::Ask(question) => match &mut self.held {
                     Some(held) => held.push(question),
                     None => {
@@ -148,6 +166,15 @@ impl Session {
         for question in self.held.take().unwrap_or_default() {
             let answer = question.answer();
             self.app.receive([News::Answered(question, answer)]);
+            self.perform();
+        }
+    }
+
+    /// Lets the threads draw the conclusions that were held back.
+    pub(crate) fn analyze_held(&mut self) {
+        for doc in self.unanalyzed.take().unwrap_or_default() {
+            doc.analyze();
+            self.app.receive([News::Analyzed(doc)]);
             self.perform();
         }
     }
