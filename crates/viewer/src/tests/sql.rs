@@ -107,6 +107,17 @@ fn a_view_answers_with_one_click_and_ctrl_enter_runs_what_is_typed() {
 }
 
 #[test]
+fn a_query_that_comes_in_one_frame_with_its_key_is_run_whole() {
+    let (mut harness, _) = window();
+    harness.get_by_label("SQL query").focus();
+    settle(&mut harness);
+    harness.event(egui::Event::Text("select * from ooms".into()));
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
+    settle(&mut harness);
+    assert!(drawn(&harness, "No row"), "what Fake answers about ooms");
+}
+
+#[test]
 fn a_million_rows_are_scrolled_through_page_by_page() {
     let (mut harness, _) = window();
     run(&mut harness, "select * from events");
