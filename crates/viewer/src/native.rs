@@ -426,7 +426,11 @@ impl Host for ThreadHost {
         let mut entries: Vec<(String, bool)> = std::fs::read_dir(&folder)
             .map(|entries| {
                 let entry = |entry: std::fs::DirEntry| {
-                    let is_folder = entry.path().is_dir();
+                    // What a link leads to is looked up; of all others the folder itself says what they are.
+                    let is_folder = match entry.file_type() {
+                        Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+                        _ => entry.path().is_dir(),
+                    };
                     (entry.file_name().to_string_lossy().into_owned(), is_folder)
                 };
                 entries.flatten().map(entry).filter(|(name, _)| !name.starts_with('.')).collect()
