@@ -161,53 +161,52 @@ pub(crate) fn browser(app: &mut App, ui: &Ui) {
     let Listed { folder, entries, .. } = &listed;
     let palette = app.palette();
     let mut open = true;
-    egui::Window::new("Open").open(&mut open).default_size([520.0, 420.0]).collapsible(false).show(
-        ui.ctx(),
-        |ui| {
-            ui.horizontal(|ui| {
-                let mut typed = folder.clone();
-                let edit = egui::TextEdit::singleline(&mut typed)
-                    .desired_width(ui.available_width() - 120.0)
-                    .font(theme::mono());
-                if ui.add(edit).changed() {
-                    app.parts.start.folder = typed;
-                }
-                if ui.button("Open folder").clicked() {
-                    app.requests.host.open(vec![folder.clone()]);
-                    app.parts.start.open = false;
-                }
-            });
-            ui.add_space(4.0);
-            let up = folder.rsplit_once('/').map(|(up, _)| if up.is_empty() { "/" } else { up }.to_owned());
-            if let Some(up) = up
-                && ui.link(RichText::new("..").font(theme::mono())).clicked()
-            {
-                app.parts.start.folder = up;
+    let window = egui::Window::new("Open").open(&mut open).default_size([520.0, 420.0]).collapsible(false);
+    let middle = ui.ctx().content_rect().center();
+    window.pivot(egui::Align2::CENTER_CENTER).default_pos(middle).show(ui.ctx(), |ui| {
+        ui.horizontal(|ui| {
+            let mut typed = folder.clone();
+            let edit = egui::TextEdit::singleline(&mut typed)
+                .desired_width(ui.available_width() - 120.0)
+                .font(theme::mono());
+            if ui.add(edit).changed() {
+                app.parts.start.folder = typed;
             }
-            ui.spacing_mut().item_spacing.y = 0.0;
-            let area = egui::ScrollArea::vertical().auto_shrink([false, false]);
-            area.show_rows(ui, LINE, entries.len(), |ui, seen| {
-                for (name, is_folder) in entries.get(seen).unwrap_or_default() {
-                    let text = if *is_folder { format!("{name}/") } else { name.clone() };
-                    let color = if *is_folder { palette.dim } else { palette.text };
-                    let line = vec2(ui.available_width(), LINE);
-                    let link = ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
-                        ui.set_min_height(LINE);
-                        ui.link(RichText::new(text).font(theme::mono()).color(color))
-                    });
-                    if link.inner.clicked() {
-                        let path = format!("{}/{name}", folder.trim_end_matches('/'));
-                        if *is_folder {
-                            app.parts.start.folder = path;
-                        } else {
-                            app.requests.host.open(vec![path]);
-                            app.parts.start.open = false;
-                        }
+            if ui.button("Open folder").clicked() {
+                app.requests.host.open(vec![folder.clone()]);
+                app.parts.start.open = false;
+            }
+        });
+        ui.add_space(4.0);
+        let up = folder.rsplit_once('/').map(|(up, _)| if up.is_empty() { "/" } else { up }.to_owned());
+        if let Some(up) = up
+            && ui.link(RichText::new("..").font(theme::mono())).clicked()
+        {
+            app.parts.start.folder = up;
+        }
+        ui.spacing_mut().item_spacing.y = 0.0;
+        let area = egui::ScrollArea::vertical().auto_shrink([false, false]);
+        area.show_rows(ui, LINE, entries.len(), |ui, seen| {
+            for (name, is_folder) in entries.get(seen).unwrap_or_default() {
+                let text = if *is_folder { format!("{name}/") } else { name.clone() };
+                let color = if *is_folder { palette.dim } else { palette.text };
+                let line = vec2(ui.available_width(), LINE);
+                let link = ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
+                    ui.set_min_height(LINE);
+                    ui.link(RichText::new(text).font(theme::mono()).color(color))
+                });
+                if link.inner.clicked() {
+                    let path = format!("{}/{name}", folder.trim_end_matches('/'));
+                    if *is_folder {
+                        app.parts.start.folder = path;
+                    } else {
+                        app.requests.host.open(vec![path]);
+                        app.parts.start.open = false;
                     }
                 }
-            });
-        },
-    );
+            }
+        });
+    });
     app.parts.start.open &= open;
     app.parts.start.listed = Some(listed);
 }
