@@ -22,14 +22,19 @@ struct Row {
     parse: f64,
     read: f64,
     open: f64,
-    /// The longest tasks of the page while opening, and while looking around: processor and clock, in ms.
+    /// The longest tasks of the page while opening, while looking around, and while going through the views with a
+    /// selection and its line alone: processor and clock, in ms.
     opening: (f64, f64),
     moving: (f64, f64),
+    using: (f64, f64),
     frames: f64,
     heap: f64,
     wasm: f64,
     browser: f64,
 }
+
+/// Shift, as Chromium numbers modifiers.
+const SHIFT: u32 = 8;
 
 /// Browsers started for each file.
 const RUNS: usize = 3;
@@ -76,6 +81,7 @@ pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<()> {
         };
         task("opening", &|row| row.opening);
         task("looking around", &|row| row.moving);
+        task("using it", &|row| row.using);
         println!("  frames while looking around         {:>9.0} /s", middle(&|row| row.frames));
         println!(
             "  JS heap {:.1} MB and WASM {:.1} MB: {:.2} x the file; all processes of the browser {:.0} MB",
@@ -143,5 +149,17 @@ fn measure(file: &Path) -> anyhow::Result<Row> {
         wasm += value("memory?.buffer.byteLength ?? 0")? / 1e6;
     }
     let browser = chromium.memory() / 1e6;
-    Ok(Row { start, picture, sharp, parse, read, open, opening, moving, frames, heap, wasm, browser })
+
+    chromium.watch()?;
+    let (x, y) = point(&shown, 0.6, 0.9);
+    chromium.click(x, y)?;
+    // The selection's line alone, every view, time, and everything again.
+    for key in ["i", "1", "2", "3", "4", "5", "6", "7", "8", "9", "e", "b", "0", "t", "t"] {
+        chromium.key(key)?;
+        chromium.wait(key, |shown| shown["at_rest"] == true)?;
+    }
+    chromium.key_with("I", SHIFT)?;
+    chromium.wait("all memory", |shown| shown["at_rest"] == true)?;
+    let using = chromium.longest_task()?;
+    Ok(Row { start, picture, sharp, parse, read, open, opening, moving, using, frames, heap, wasm, browser })
 }

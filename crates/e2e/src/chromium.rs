@@ -308,17 +308,27 @@ impl Chromium {
         self.key_with(key, 0)
     }
 
+    /// Writes a text where the keyboard focus is.
+    pub fn write(&mut self, text: &str) -> anyhow::Result<()> {
+        self.call("Input.insertText", &json!({ "text": text }))?;
+        Ok(())
+    }
+
     /// Presses a key with modifiers, as the protocol numbers them: 1 Alt, 2 Ctrl, 8 Shift.
     pub fn key_with(&mut self, key: &str, modifiers: u32) -> anyhow::Result<()> {
         let is_digit = key.bytes().all(|byte| byte.is_ascii_digit());
         let code = match key {
             "]" => "BracketRight".to_owned(),
-            "Tab" => key.to_owned(),
+            "Tab" | "Enter" => key.to_owned(),
             _ if is_digit => format!("Digit{key}"),
             _ => format!("Key{}", key.to_uppercase()),
         };
         for kind in ["keyDown", "keyUp"] {
             let mut event = json!({ "type": kind, "key": key, "code": code, "modifiers": modifiers });
+            // A field of the window that has the focus takes a key without a number for one of a telephone.
+            if key == "Enter" {
+                event["windowsVirtualKeyCode"] = 13.into();
+            }
             // With Ctrl or Alt, and on Tab, a key writes nothing.
             if kind == "keyDown" && key.len() == 1 && modifiers & 3 == 0 {
                 event["text"] = key.into();

@@ -51,7 +51,11 @@ pub trait Browser {
     {
         let until = Instant::now() + PATIENCE;
         loop {
-            let shown = self.shown()?;
+            let shown = match self.shown() {
+                // A page that loads itself anew meanwhile, as it does for a new server, takes its answer with it.
+                Err(error) if is_reloading(&error.to_string()) => Value::Null,
+                shown => shown?,
+            };
             if is_so(&shown) {
                 return Ok(shown);
             }
@@ -61,4 +65,9 @@ pub trait Browser {
             thread::sleep(Duration::from_millis(30));
         }
     }
+}
+
+/// Whether Chromium says that the page which was asked is gone.
+fn is_reloading(error: &str) -> bool {
+    ["navigated or closed", "context was destroyed", "Cannot find"].iter().any(|words| error.contains(words))
 }

@@ -114,8 +114,8 @@ pub(crate) fn moment(file: &File, device: &Device, at: Moment, whole: bool) -> M
     let happened = at.event().map_or_else(String::new, |event| {
         let event = events.get(event.index());
         match event.action {
-            Action::Snapshot | Action::UserDefined | Action::Unknown => event.action.name().to_owned(),
-            action => format!("{} {}", action.name(), size(event.size)),
+            Action::Snapshot | Action::UserDefined | Action::Unknown => words(event.action.name()),
+            action => format!("{} {}", words(action.name()), size(event.size)),
         }
     });
     let gap = state.as_ref().map(|state| gap(snapshot, replay, state));

@@ -11,6 +11,8 @@ mod commands;
 mod devices;
 mod history;
 mod isolate;
+#[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
+mod keeper;
 mod link;
 #[cfg(all(not(target_arch = "wasm32"), feature = "window"))]
 mod native;

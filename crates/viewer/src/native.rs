@@ -9,11 +9,12 @@ use std::thread;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_engine::{DEMO, Figures, Fleet, News, OpenFile, Request, Response, Source, Sql};
 use vramscope_files::{
-    Cache, Existing, Input, Links, OpenError, Progress, WriteError, find, open, open_bytes, open_each,
-    read_regular, remove_unfinished_on_signals, write, write_new,
+    Cache, Input, Links, OpenError, Progress, find, open, open_bytes, open_each, read_regular,
+    remove_unfinished_on_signals, write_new,
 };
 use vramscope_format::plural;
 
+use crate::keeper::{Keeper, replace};
 use crate::requests::{Host, Slot};
 use crate::threads::{Threads, ready};
 use crate::{App, save};
@@ -82,12 +83,6 @@ pub fn run(options: Options) -> Result<(), NoWindow> {
     let create: eframe::AppCreator<'_> =
         Box::new(move |context| Ok(Box::new(Window::new(&context.egui_ctx, options))));
     eframe::run_native("vramscope", native, create).map_err(|error| NoWindow(error.to_string()))
-}
-
-/// Writes a file in place of what is there.
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    let failed = |error| WriteError::Io { path: path.to_owned(), error };
-    write(path, Existing::Replace, &[], |out| out.write_all(bytes).map_err(failed))
 }
 
 /// What was kept in a file of the settings, which is small.
@@ -179,6 +174,7 @@ struct ThreadHost {
     cancelled: Arc<AtomicBool>,
     cache: Option<Cache>,
     config: Option<PathBuf>,
+    keeper: Option<Keeper>,
     recent: Vec<String>,
     /// The path by which each file was opened first: one that is opened again by another way takes its place.
     opened: HashMap<PathBuf, PathBuf>,
@@ -194,18 +190,16 @@ impl ThreadHost {
             news: Arc::default(),
             cancelled: Arc::default(),
             cache,
+            keeper: config.clone().map(Keeper::new),
             config,
             recent: recent.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
             opened: HashMap::new(),
         }
     }
 
-    fn keep(&self, name: &str, text: &str) {
-        // Settings that cannot be kept are no reason to stop anybody.
-        if let Some(folder) = &self.config
-            && std::fs::create_dir_all(folder).is_ok()
-        {
-            let _ = replace(&folder.join(name), text.as_bytes());
+    fn keep(&self, name: &'static str, text: String) {
+        if let Some(keeper) = &self.keeper {
+            keeper.keep(name, text);
         }
     }
 
@@ -336,7 +330,7 @@ fn full(path: &str) -> String {
 impl ThreadHost {
     fn keep_recent(&self) {
         if let Ok(text) = serde_json::to_string(&self.recent) {
-            self.keep("recent.json", &text);
+            self.keep("recent.json", text);
         }
     }
 
@@ -432,7 +426,11 @@ impl Host for ThreadHost {
         let mut entries: Vec<(String, bool)> = std::fs::read_dir(&folder)
             .map(|entries| {
                 let entry = |entry: std::fs::DirEntry| {
-                    let is_folder = entry.path().is_dir();
+                    // What a link leads to is looked up; of all others the folder itself says what they are.
+                    let is_folder = match entry.file_type() {
+                        Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+                        _ => entry.path().is_dir(),
+                    };
                     (entry.file_name().to_string_lossy().into_owned(), is_folder)
                 };
                 entries.flatten().map(entry).filter(|(name, _)| !name.starts_with('.')).collect()
@@ -449,7 +447,7 @@ impl Host for ThreadHost {
     }
 
     fn store(&mut self, state: String) {
-        self.keep("viewer.json", &state);
+        self.keep("viewer.json", state);
     }
 
     fn stored(&self) -> Option<String> {

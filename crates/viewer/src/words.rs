@@ -1,13 +1,14 @@
 //! What is on the screen in words, for those who do not see it and for a browser's search: the page puts it beside the
 //! canvas.
 
-use vramscope_engine::{AskHere, AskInsights, AskMoment, HereRow};
-use vramscope_format::{bytes, size};
+use vramscope_engine::{AskHere, AskInsights, AskMoment, AskSql, AskSqlRows, HereRow};
+use vramscope_format::{bytes, plural, size};
 
 use crate::app::App;
 use crate::requests::Slot;
+use crate::views::Tab;
 
-/// Groups that are read out.
+/// Groups, and rows of a query, that are read out.
 const MOST: usize = 8;
 
 impl App {
@@ -66,6 +67,26 @@ impl App {
             ));
             lines.extend(stack);
         }
+        lines.extend(self.words_of_query());
         lines.join("\n")
+    }
+
+    /// What came of the query that is shown, with the first of its rows: the whole table would be read out with every frame.
+    fn words_of_query(&self) -> Vec<String> {
+        let is_shown = [Some(self.settings.tab), self.settings.side].contains(&Some(Tab::Sql));
+        let found = match self.requests.look::<AskSql>(Slot::Sql) {
+            Some(answer) if is_shown && answer.fresh => answer.value,
+            _ => return Vec::new(),
+        };
+        if let Some(problem) = &found.problem {
+            return vec![format!("Query: {problem}")];
+        }
+        let columns: Vec<&str> = found.columns.iter().map(|column| column.name.as_str()).collect();
+        let mut lines = vec![format!("Query: {} of {}", plural(found.total, "row"), columns.join(", "))];
+        let page =
+            self.requests.look::<AskSqlRows>(Slot::SqlRows).map(|answer| (answer.request, answer.value));
+        let page = page.filter(|(request, _)| request.result == found.result);
+        lines.extend(page.iter().flat_map(|(_, page)| &page.rows).take(MOST).map(|row| row.join(", ")));
+        lines
     }
 }

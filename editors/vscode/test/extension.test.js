@@ -7,9 +7,11 @@ const { spawnSync } = require("node:child_process");
 const { chmodSync, mkdtempSync, readFileSync, writeFileSync } = require("node:fs");
 const Module = require("node:module");
 const { tmpdir } = require("node:os");
-const { join } = require("node:path");
+const { basename, join } = require("node:path");
 const test = require("node:test");
+const { gzipSync } = require("node:zlib");
 
+const { contributes } = require("../package.json");
 const { start, serve_arguments } = require("../server");
 const { viewer, message } = require("../page");
 
@@ -114,13 +116,47 @@ test("an editor without the program says what to do", async () => {
   assert.match(panel.webview.html, /Install vramscope/);
 });
 
-test("the real program answers", { skip: !process.env.VRAMSCOPE }, async () => {
-  const server = await start(process.env.VRAMSCOPE, process.env.VRAMSCOPE_FILE);
+test("packed snapshots open in the editor, and have a menu", () => {
+  // VS Code matches the pattern with the file's name, and the menu with what follows its last dot.
+  const patterns = contributes.customEditors[0].selector.map(({ filenamePattern }) => filenamePattern);
+  const menu = /resourceExtname =~ \/(.*)\/$/.exec(contributes.menus["explorer/context"][0].when)[1];
+  const opens = (name) => patterns.some((pattern) => name.endsWith(pattern.replace(/^\*/, "")));
+  const has_menu = (name) => new RegExp(menu).test(name.slice(name.lastIndexOf(".")));
+  for (const end of ["", ".gz", ".xz", ".zst"]) {
+    const name = `rank0_memory_snapshot.pickle${end}`;
+    assert.deepEqual([opens(name), has_menu(name)], [true, true], name);
+  }
+  assert.deepEqual([opens("model.safetensors"), has_menu("model.safetensors")], [false, false]);
+});
+
+/** Starts the real program for a file, and says what its page shows once the file is read. */
+async function real(path) {
+  const server = await start(process.env.VRAMSCOPE, path);
   const answer = await fetch(server.address);
   assert.equal(answer.status, 200);
   assert.equal(answer.headers.get("x-frame-options"), null, "the page may be framed");
   assert.match(await answer.text(), /data-session="server"/);
   assert.equal((await fetch(new URL("/0/", server.address))).status, 403);
+  const news = await (await fetch(new URL("news", server.address), { method: "POST", body: "0" })).text();
+  assert.ok(news.includes(basename(path)), `${news} is about another file`);
   server.stop();
   await server.ended;
+}
+
+test("the real program answers", { skip: !process.env.VRAMSCOPE }, () => real(process.env.VRAMSCOPE_FILE));
+
+test("the real program reads what is packed", { skip: !process.env.VRAMSCOPE }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "vramscope-"));
+  const packed = join(folder, `${basename(process.env.VRAMSCOPE_FILE)}.gz`);
+  const bytes = readFileSync(process.env.VRAMSCOPE_FILE);
+  writeFileSync(packed, gzipSync(bytes));
+  await real(packed);
+  await real(join(__dirname, "../../../testdata/recordings/leak_graph.pickle.xz"));
+  // What is not whole, and what is no snapshot: the editor says why, and there is no server.
+  const cut = join(folder, "cut.pickle.gz");
+  writeFileSync(cut, gzipSync(bytes).subarray(0, 20));
+  await assert.rejects(start(process.env.VRAMSCOPE, cut), /cut\.pickle\.gz/);
+  const other = join(folder, "notes.pickle.gz");
+  writeFileSync(other, gzipSync("no snapshot"));
+  await assert.rejects(start(process.env.VRAMSCOPE, other), /notes\.pickle\.gz: not a memory snapshot/);
 });

@@ -1,13 +1,20 @@
 //! `vramscope serve`, in a browser.
 
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
 use anyhow::{Context, ensure};
-use vramscope_e2e::{Browser, Chromium, is_open, pixels, point, vramscope};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+use vramscope_e2e::{Browser, Chromium, is_open, number, pixels, point, recording, root, vramscope};
 
 use crate::{Place, clean, recordings};
+
+/// Ctrl, as Chromium numbers modifiers.
+const CTRL: u32 = 2;
 
 /// A server that ends with its owner.
 struct Serving {
@@ -85,6 +92,68 @@ fn serve_shows_files_to_requests_with_the_token() -> anyhow::Result<()> {
         let text = chromium.value("document.body.innerText")?;
         let text = text.as_str().unwrap_or_default();
         ensure!(text.contains("token") && text.contains("vramscope serve"), "{url} shows: {text}");
+    }
+    Ok(())
+}
+
+/// Few rows, of all ranks, without units: the page writes sizes as people read them, the command as numbers.
+const QUERY: &str =
+    "select rank, action, count(*) as n, sum(size) as total from events group by 1, 2 order by 1, 2 limit 8";
+
+/// A query that is typed into the page has the rows of `vramscope sql --json` over the same files.
+#[test]
+fn sql_of_a_served_page_is_that_of_the_command() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let output = vramscope()?.args(["sql", "--no-cache", "--json"]).arg(&place.run).arg(QUERY).output()?;
+    let printed: Value = serde_json::from_slice(&output.stdout)?;
+    let printed = printed["rows"].as_array().context("no rows")?;
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let row = |row: &Value| ["rank", "action", "n", "total"].map(|column| text(&row[column])).join(", ");
+    let printed: Vec<String> = printed.iter().map(row).collect();
+    ensure!(printed.len() == 8, "the command prints {printed:?}");
+
+    let serving = Serving::start(&place.run)?;
+    let mut chromium = Chromium::start()?;
+    chromium.open(&serving.url)?;
+    chromium.wait("four ranks", |shown| is_open(shown, 4))?;
+    chromium.key("q")?;
+    let shown = chromium.wait("the view", |shown| shown["tab"] == "Sql" && shown["at_rest"] == true)?;
+    // The field is at the left of the lower view, below its buttons.
+    let below = number(&shown, "/plot/1") + number(&shown, "/plot/3");
+    chromium.click(number(&shown, "/plot/0") + 20.0, below + 130.0)?;
+    chromium.write(QUERY)?;
+    chromium.key_with("Enter", CTRL)?;
+    let words = "document.getElementById('words').textContent";
+    chromium.wait_for(&format!("{words}.includes('Query: 8 rows of rank, action, n, total\\n')"))?;
+    chromium.wait("the rows", |shown| shown["at_rest"] == true)?;
+    place.picture(&mut chromium, "serve-sql")?;
+    let words = chromium.value(words)?;
+    let (_, rows) = words.as_str().and_then(|words| words.split_once("Query: ")).context("no query")?;
+    let rows: Vec<&str> = rows.lines().skip(1).collect();
+    ensure!(rows == printed, "the page has {rows:?}, the command {printed:?}");
+    clean(&mut chromium, &serving.url)
+}
+
+/// What an editor opens, packed or not, and from whatever it was packed with, is the recording that PyTorch counted.
+#[test]
+fn packed_snapshots_are_served_to_an_editor() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let recordings = root().join("testdata/recordings");
+    let oracle: Value = serde_json::from_slice(&fs::read(recordings.join("leak_graph.oracle.json"))?)?;
+    let peak =
+        &oracle["marks"].as_array().and_then(|marks| marks.last()).context("no mark")?["requested_peak"];
+    let (gzip, xz) = ("leak_graph.pickle.gz", "leak_graph.pickle.xz");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(&recording("leak_graph")?)?;
+    fs::write(place.work.path().join(gzip), packed.finish()?)?;
+    fs::copy(recordings.join(xz), place.work.path().join(xz))?;
+    for name in [gzip, xz] {
+        let mut chromium = Chromium::start()?;
+        let serving = Serving::with(&place.work.path().join(name), &["--embed"])?;
+        chromium.open(&serving.url)?;
+        let shown = chromium.wait(name, |shown| is_open(shown, 1))?;
+        ensure!(shown["peak"] == *peak, "{name} has a peak of {}, not of {peak}", shown["peak"]);
+        clean(&mut chromium, &serving.url)?;
     }
     Ok(())
 }

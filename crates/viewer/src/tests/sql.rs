@@ -99,11 +99,26 @@ fn a_view_answers_with_one_click_and_ctrl_enter_runs_what_is_typed() {
         "what came, of what"
     );
     assert!(drawn(&harness, "modeling_llama.py:100"), "of a path the end is shown");
+    let first = "0, 1 MiB, –, /srv/train/models/llama/modeling_llama.py:100";
+    let spoken = format!("\nQuery: {} rows of event, requested, pool, line\n{first}\n", count(ROWS));
+    assert!(harness.state().words().contains(&spoken), "for screen readers");
     run(&mut harness, "select * from ooms");
     assert!(drawn(&harness, "No row"));
     assert!(!harness.state().settings.sql.contains("\n\n"), "the key that runs it is not typed");
     run(&mut harness, "select * from nowhere");
     assert!(drawn(&harness, "no such table: nowhere"));
+    assert!(harness.state().words().ends_with("\nQuery: no such table: nowhere"));
+}
+
+#[test]
+fn a_query_that_comes_in_one_frame_with_its_key_is_run_whole() {
+    let (mut harness, _) = window();
+    harness.get_by_label("SQL query").focus();
+    settle(&mut harness);
+    harness.event(egui::Event::Text("select * from ooms".into()));
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
+    settle(&mut harness);
+    assert!(drawn(&harness, "No row"), "what Fake answers about ooms");
 }
 
 #[test]

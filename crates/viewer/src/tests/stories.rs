@@ -170,6 +170,21 @@ fn an_empty_start_opens_nothing() {
     assert!(hands.harness.state().device().is_none());
 }
 
+/// Where the system has no dialog for files, there is a list of folders; a folder is read when it is gone to, and not again.
+#[test]
+fn files_are_chosen_before_anything_is_open() {
+    let host = super::Direct::default();
+    let done = std::sync::Arc::clone(&host.done);
+    let mut hands = Hands::on(open(host));
+    hands.click("Browse…");
+    assert_eq!(done.lock().unwrap().listed, 1);
+    hands.harness.get_by_label("llama/").click();
+    settle(&mut hands.harness);
+    hands.click("oom.pickle");
+    let done = done.lock().unwrap().clone();
+    assert_eq!((done.listed, done.opened), (2, vec!["/runs/oom.pickle".to_owned()]));
+}
+
 #[test]
 fn what_is_shown_is_there_in_words() {
     let mut hands = Hands::on(window(&[("oom", "")]));

@@ -94,8 +94,8 @@ fn line(app: &mut App, ui: &mut Ui, row: Option<&EventRow>) {
         "segment_alloc" | "segment_free" | "segment_map" | "segment_unmap" => palette.accent,
         _ => palette.dim,
     };
-    // Words of up to thirteen letters, or eleven where there is less room.
-    put(if wide { 124.0 } else { 84.0 }, Align2::LEFT_CENTER, &words(&row.action), color);
+    // Words of up to fourteen letters: "free requested".
+    put(if wide { 124.0 } else { 100.0 }, Align2::LEFT_CENTER, &words(&row.action), color);
     put(76.0, Align2::RIGHT_CENTER, &size(row.size), palette.text);
     if rect.width() > 700.0 {
         let address = match row.failed {

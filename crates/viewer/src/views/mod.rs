@@ -132,6 +132,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     Panel::top("top").exact_size(38.0).frame(bar(Margin::symmetric(12, 6))).show(ui, |ui| top::show(app, ui));
     if app.device().is_none() {
         CentralPanel::default().frame(Frame::new().fill(palette.ground)).show(ui, |ui| start::show(app, ui));
+        start::browser(app, ui);
+        overlay::show(app, ui);
         return;
     }
     damage(app, ui);

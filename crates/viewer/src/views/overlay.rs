@@ -25,7 +25,7 @@ fn help(app: &mut App, ui: &Ui) {
         .open(&mut open)
         .anchor(Align2::CENTER_CENTER, vec2(0.0, 0.0))
         .collapsible(false)
-        .resizable(false)
+        .auto_sized()
         .show(ui.ctx(), |ui| {
             let size = vec2(COLUMN * columns as f32, screen.height() - 120.0);
             egui::ScrollArea::vertical().max_height(size.y).auto_shrink([true, true]).show(ui, |ui| {

@@ -149,13 +149,38 @@ fn capacity(app: &mut App, ui: &mut Ui) {
     });
 }
 
+/// Values are wrapped into columns of this width at least.
+const LEAST_VALUE: f32 = 110.0;
+
+/// Names with their values: beside them, or below where there is no room for them beside.
 fn table<'a>(ui: &mut Ui, id: &str, rows: impl Iterator<Item = (&'a str, &'a str)>, dim: egui::Color32) {
+    let rows: Vec<_> = rows.collect();
+    let widest = |font: &egui::FontId, texts: &mut dyn Iterator<Item = &str>| {
+        let wide = |text: &str| ui.painter().layout_no_wrap(text.to_owned(), font.clone(), dim).size().x;
+        texts.map(wide).fold(0.0, f32::max)
+    };
+    let names = widest(&theme::body(), &mut rows.iter().map(|row| row.0));
+    let values = widest(&theme::mono(), &mut rows.iter().map(|row| row.1));
+    let name_of = |ui: &mut Ui, name: &str| ui.label(RichText::new(name).color(dim));
+    let value_of = |ui: &mut Ui, value: &str| {
+        ui.add(egui::Label::new(RichText::new(value).font(theme::mono())).wrap().selectable(true))
+    };
+    if ui.available_width() - names - 16.0 < values.min(LEAST_VALUE) {
+        for (name, value) in rows {
+            name_of(ui, name);
+            ui.horizontal(|ui| {
+                ui.add_space(12.0);
+                value_of(ui, value);
+            });
+        }
+        return;
+    }
     // A grid keeps the widths of its columns: in another width it is another grid.
     let id = (id, ui.available_width() as u32);
     egui::Grid::new(id).num_columns(2).spacing(vec2(16.0, 4.0)).show(ui, |ui| {
         for (name, value) in rows {
-            ui.label(RichText::new(name).color(dim));
-            ui.add(egui::Label::new(RichText::new(value).font(theme::mono())).wrap().selectable(true));
+            name_of(ui, name);
+            value_of(ui, value);
             ui.end_row();
         }
     });

@@ -140,9 +140,8 @@ fn tools(app: &mut App, ui: &mut Ui, catalog: &SqlCatalog) {
 fn query(app: &mut App, ui: &mut Ui, rect: Rect) {
     let id = Id::unique("sql");
     let has_focus = ui.memory(|memory| memory.has_focus(id));
-    if has_focus && ui.input_mut(|input| input.consume_key(Modifiers::COMMAND, Key::Enter)) {
-        run(app);
-    }
+    // What was typed before the key may have come in the same frame: the field takes it in before the query runs.
+    let runs = has_focus && ui.input_mut(|input| input.consume_key(Modifiers::COMMAND, Key::Enter));
     ScrollArea::vertical().id_salt("sql").auto_shrink([false, false]).show(ui, |ui| {
         let paper = app.palette().panel;
         let edit = egui::TextEdit::multiline(&mut app.settings.sql)
@@ -156,6 +155,9 @@ fn query(app: &mut App, ui: &mut Ui, rect: Rect) {
         let response = ui.add(edit);
         response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::MultilineTextInput, true, "SQL query"));
     });
+    if runs {
+        run(app);
+    }
 }
 
 /// What came of the query.

@@ -13,7 +13,21 @@ pub(crate) struct Start {
     /// Whether the window for opening files is shown over a recording.
     pub(crate) open: bool,
     folder: String,
+    /// What is in the folder, which is read when it is gone to: a frame waits for no disk.
+    listed: Option<Listed>,
 }
+
+/// What is in a folder.
+struct Listed {
+    /// The folder as it was asked for, and as it is called.
+    asked: String,
+    folder: String,
+    /// Names, and whether each is a folder.
+    entries: Vec<(String, bool)>,
+}
+
+/// Height of a name in the window for opening files.
+const LINE: f32 = 18.0;
 
 pub(crate) fn show(app: &mut App, ui: &mut Ui) {
     let palette = app.palette();
@@ -134,52 +148,65 @@ fn open_list(app: &mut App, ui: &mut Ui) {
 
 /// The window for opening more files: folders and files to click through.
 pub(crate) fn browser(app: &mut App, ui: &Ui) {
+    let listed = app.parts.start.listed.take();
     if !app.parts.start.open {
         return;
     }
-    let Some((folder, entries)) = app.requests.host.list(&app.parts.start.folder) else { return };
+    let asked = app.parts.start.folder.clone();
+    let listed = listed.filter(|listed| listed.asked == asked).or_else(|| {
+        let (folder, entries) = app.requests.host.list(&asked)?;
+        Some(Listed { asked, folder, entries })
+    });
+    let Some(listed) = listed else { return };
+    let Listed { folder, entries, .. } = &listed;
     let palette = app.palette();
     let mut open = true;
-    egui::Window::new("Open").open(&mut open).default_size([520.0, 420.0]).collapsible(false).show(
-        ui.ctx(),
-        |ui| {
-            ui.horizontal(|ui| {
-                let mut typed = folder.clone();
-                let edit = egui::TextEdit::singleline(&mut typed)
-                    .desired_width(ui.available_width() - 120.0)
-                    .font(theme::mono());
-                if ui.add(edit).changed() {
-                    app.parts.start.folder = typed;
-                }
-                if ui.button("Open folder").clicked() {
-                    app.requests.host.open(vec![folder.clone()]);
-                    app.parts.start.open = false;
-                }
-            });
-            ui.add_space(4.0);
-            egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-                let up =
-                    folder.rsplit_once('/').map(|(up, _)| if up.is_empty() { "/" } else { up }.to_owned());
-                if let Some(up) = up
-                    && ui.link(RichText::new("..").font(theme::mono())).clicked()
-                {
-                    app.parts.start.folder = up;
-                }
-                for (name, is_folder) in entries {
-                    let text = if is_folder { format!("{name}/") } else { name.clone() };
-                    let color = if is_folder { palette.dim } else { palette.text };
-                    if ui.link(RichText::new(text).font(theme::mono()).color(color)).clicked() {
-                        let path = format!("{}/{name}", folder.trim_end_matches('/'));
-                        if is_folder {
-                            app.parts.start.folder = path;
-                        } else {
-                            app.requests.host.open(vec![path]);
-                            app.parts.start.open = false;
-                        }
+    let window = egui::Window::new("Open").open(&mut open).default_size([520.0, 420.0]).collapsible(false);
+    let middle = ui.ctx().content_rect().center();
+    window.pivot(egui::Align2::CENTER_CENTER).default_pos(middle).show(ui.ctx(), |ui| {
+        ui.horizontal(|ui| {
+            let mut typed = folder.clone();
+            let edit = egui::TextEdit::singleline(&mut typed)
+                .desired_width(ui.available_width() - 120.0)
+                .font(theme::mono());
+            if ui.add(edit).changed() {
+                app.parts.start.folder = typed;
+            }
+            if ui.button("Open folder").clicked() {
+                app.requests.host.open(vec![folder.clone()]);
+                app.parts.start.open = false;
+            }
+        });
+        ui.add_space(4.0);
+        let up = folder.rsplit_once('/').map(|(up, _)| if up.is_empty() { "/" } else { up }.to_owned());
+        if let Some(up) = up
+            && ui.link(RichText::new("..").font(theme::mono())).clicked()
+        {
+            app.parts.start.folder = up;
+        }
+        ui.spacing_mut().item_spacing.y = 0.0;
+        let area = egui::ScrollArea::vertical().auto_shrink([false, false]);
+        area.show_rows(ui, LINE, entries.len(), |ui, seen| {
+            for (name, is_folder) in entries.get(seen).unwrap_or_default() {
+                let text = if *is_folder { format!("{name}/") } else { name.clone() };
+                let color = if *is_folder { palette.dim } else { palette.text };
+                let line = vec2(ui.available_width(), LINE);
+                let link = ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
+                    ui.set_min_height(LINE);
+                    ui.link(RichText::new(text).font(theme::mono()).color(color))
+                });
+                if link.inner.clicked() {
+                    let path = format!("{}/{name}", folder.trim_end_matches('/'));
+                    if *is_folder {
+                        app.parts.start.folder = path;
+                    } else {
+                        app.requests.host.open(vec![path]);
+                        app.parts.start.open = false;
                     }
                 }
-            });
-        },
-    );
+            }
+        });
+    });
     app.parts.start.open &= open;
+    app.parts.start.listed = Some(listed);
 }

@@ -206,22 +206,19 @@ fn body<Row>(app: &mut App, ui: &mut Ui, page: &Page<Row>, mut draw: impl FnMut(
     ui.spacing_mut().item_spacing.y = 0.0;
     let room = ui.available_height() - 18.0;
     let mut seen = 0..0;
-    ScrollArea::vertical().max_height(room).auto_shrink([false, false]).show_rows(
-        ui,
-        ROW,
-        page.total as usize,
-        |ui, range| {
-            seen = range.clone();
-            for at in range {
-                match (at as u32).checked_sub(page.first).and_then(|at| page.rows.get(at as usize)) {
-                    Some(row) => draw(app, ui, row),
-                    None => {
-                        ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
-                    }
+    // Egui's own least height would push the line below the rows out of a low view.
+    let area = ScrollArea::vertical().max_height(room).min_scrolled_height(ROW);
+    area.auto_shrink([false, false]).show_rows(ui, ROW, page.total as usize, |ui, range| {
+        seen = range.clone();
+        for at in range {
+            match (at as u32).checked_sub(page.first).and_then(|at| page.rows.get(at as usize)) {
+                Some(row) => draw(app, ui, row),
+                None => {
+                    ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
                 }
             }
-        },
-    );
+        }
+    });
     let (first, last) = (page.first as usize, page.first as usize + page.rows.len());
     if seen.start < first || seen.end > last {
         app.parts.tables.first = (seen.start as u32).saturating_sub(AROUND / 4);
