@@ -4,7 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{Fragmentation, IdleSegment, Range, Sample, fragmentation};
+use vramscope_analysis::{Fragmentation, IdleSegment, Moment, Sample, fragmentation};
+use vramscope_files::SAMPLES;
 
 use crate::args::FragmentationArgs;
 use crate::layout;
@@ -19,8 +20,15 @@ const SEGMENTS: usize = 8;
 
 pub(crate) fn run(args: &FragmentationArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer_map(&args.source, None, out, &mut |subject, _, out| {
-        let keep = |range: &Range| subject.keeps_range(range);
-        let found = fragmentation(subject.replay(), subject.range(), args.samples.max(1), args.request, keep);
+        let (replay, range, samples) = (subject.replay(), subject.range(), args.samples.max(1));
+        let is_whole = range == (Moment::START, replay.end()) && !subject.is_filtered();
+        let found = if is_whole && samples == SAMPLES {
+            let found = subject.opened.fragmentation(replay);
+            let request = args.request.unwrap_or(found.request);
+            found.for_request(replay, request)
+        } else {
+            fragmentation(replay, range, samples, args.request, |range| subject.keeps_range(range))
+        };
         if args.source.output.json {
             let report = Report {
                 schema: "vramscope/fragmentation/1",
@@ -78,7 +86,7 @@ impl<'a> SegmentJson<'a> {
     fn new(subject: &'a Subject, segment: &IdleSegment) -> Self {
         let snapshot = subject.snapshot();
         let IdleSegment { addr, size, samples, when, used, pin } = *segment;
-        let event = |moment: vramscope_analysis::Moment| moment.event().map(|event| event.0);
+        let event = |moment: Moment| moment.event().map(|event| event.0);
         let stack = subject.replay().allocation(pin).stack;
         Self {
             addr,

@@ -11,8 +11,8 @@ use vramscope_analysis::categories::{Categories, Curves};
 use vramscope_analysis::pools::PoolTable;
 use vramscope_analysis::query::WholeTrace;
 use vramscope_analysis::{
-    CallTable, Conclusions, Finding, Lives, Minimum, ModulePeaks, Replay, Span, SpanSums, Stepwise, insights,
-    lives, minimum, out_of_memory,
+    CallTable, Conclusions, Finding, Fragmentation, Lives, Minimum, ModulePeaks, Moment, Replay, Span,
+    SpanSums, Stepwise, fragmentation, insights, lives, minimum, out_of_memory,
 };
 use vramscope_format::Units;
 use vramscope_naming::Name;
@@ -86,6 +86,9 @@ impl OpenError {
         )
     }
 }
+
+/// Moments at which fragmentation is looked at, unless another number is asked for.
+pub const SAMPLES: u32 = 16;
 
 /// An input that is ready for any question.
 #[derive(Debug)]
@@ -192,6 +195,13 @@ impl Opened {
     /// The least memory that the requests of a device need.
     pub fn minimum(&self, replay: &Replay) -> Minimum {
         self.once(replay, || minimum(replay))
+    }
+
+    /// How fragmented a device is from the first event to the last, at [`SAMPLES`] moments and the end, for the largest
+    /// request.
+    pub fn fragmentation(&self, replay: &Replay) -> Fragmentation {
+        let whole = (Moment::START, replay.end());
+        self.once(replay, || fragmentation(replay, whole, SAMPLES, None, |_| true))
     }
 
     /// What follows from the whole trace of a device. Of a file in the cache it is worked out once.

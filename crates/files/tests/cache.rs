@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use vramscope_analysis::categories::Curves;
 use vramscope_analysis::pools::Pools;
-use vramscope_analysis::{AllocIdx, CallTable, Conclusions, ModulePeaks, Moment, Replay, makers, phases};
-use vramscope_files::{Answer, Cache, Opened, distrust_cache, find, is_cache_damaged, open};
+use vramscope_analysis::{
+    AllocIdx, CallTable, Conclusions, ModulePeaks, Moment, Replay, fragmentation, makers, phases,
+};
+use vramscope_files::{Answer, Cache, Opened, SAMPLES, distrust_cache, find, is_cache_damaged, open};
 use vramscope_snapshot::{Action, Actions};
 use vramscope_testkit::{Dialect, Options, Program, write};
 
@@ -280,6 +282,11 @@ fn a_moment_from_the_cache_is_that_of_a_whole_walk() {
         assert_eq!(opened.failures(replay), first.failures(read));
         assert_eq!(opened.lives(replay), first.lives(read));
         assert_eq!(opened.minimum(replay), first.minimum(read));
+        let whole = (Moment::START, read.end());
+        for request in [4 << 10, 1 << 20, 3 << 30] {
+            let asked = fragmentation(read, whole, SAMPLES, Some(request), |_| true);
+            assert_eq!(opened.fragmentation(replay).for_request(replay, request), asked, "{request}");
+        }
         let table = opened.pools(replay);
         for at in (0..=replay.events() as u32).step_by(7_919).map(Moment) {
             let summaries = pools.summaries(&first.snapshot, read, at);

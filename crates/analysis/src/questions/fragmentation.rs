@@ -5,8 +5,10 @@
 //! are the ones that were pinned longest.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::questions::made::makers;
 use crate::questions::pins::pinned;
@@ -15,7 +17,7 @@ use crate::replay::allocations::{AllocIdx, Moment};
 use crate::replay::ranges::Range;
 
 /// How fragmented free memory is at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// When.
     pub at: Moment,
@@ -32,7 +34,7 @@ pub struct Sample {
 }
 
 /// A segment that lies idle for long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleSegment {
     /// Where it begins.
     pub addr: u64,
@@ -49,7 +51,7 @@ pub struct IdleSegment {
 }
 
 /// Fragmentation over a stretch of the trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fragmentation {
     /// The request that [`Sample::unusable`] is about.
     pub request: u64,
@@ -57,6 +59,21 @@ pub struct Fragmentation {
     pub samples: Vec<Sample>,
     /// Longest idle first.
     pub segments: Vec<IdleSegment>,
+    /// For each sample the sizes of holes in partly used segments, and the bytes of all holes of that size.
+    holes: Vec<BTreeMap<u64, u64>>,
+}
+
+impl Fragmentation {
+    /// The same for another request.
+    #[must_use]
+    pub fn for_request(mut self, replay: &Replay, request: u64) -> Self {
+        self.request = request;
+        let needed = replay.rules().round(request);
+        for (sample, holes) in self.samples.iter_mut().zip(&self.holes) {
+            sample.unusable = holes.range(..needed).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        }
+        self
+    }
 }
 
 /// Looks at `samples` moments from one to another. Without a `request`, it is the largest that the program made. `keep`
@@ -70,11 +87,11 @@ pub fn fragmentation(
 ) -> Fragmentation {
     let largest = || makers(&replay.made()).map(|(_, made)| made.largest).max().unwrap_or(0);
     let request = request.unwrap_or_else(largest);
-    let needed = replay.rules().round(request);
     let length = to.0.saturating_sub(from.0);
     let moments = moments.clamp(1, length.max(1));
     let mut samples: Vec<Sample> = Vec::new();
     let mut segments: HashMap<u64, IdleSegment> = HashMap::new();
+    let mut holes = Vec::new();
     for number in 0..=moments {
         let at = Moment(from.0 + (u64::from(length) * u64::from(number) / u64::from(moments)) as u32);
         let state = replay.state(at);
@@ -91,14 +108,17 @@ pub fn fragmentation(
         let mut is_pinned = vec![false; state.ranges.len()];
         pins.iter().for_each(|pinned| is_pinned[pinned.range] = true);
         let mut sample = Sample { at, reserved, free: 0, largest_hole: 0, unusable: 0, idle_segments: 0 };
+        let mut pinned_holes: BTreeMap<u64, u64> = BTreeMap::new();
         for hole in state.holes.iter().filter(|hole| kept[hole.range]) {
             sample.free = sample.free.saturating_add(hole.size);
             sample.largest_hole = sample.largest_hole.max(hole.size);
             // The allocator returns completely unused segments to make room for a request that fits nowhere.
-            if hole.size < needed && is_pinned[hole.range] {
-                sample.unusable = sample.unusable.saturating_add(hole.size);
+            if is_pinned[hole.range] {
+                let bytes = pinned_holes.entry(hole.size).or_default();
+                *bytes = bytes.saturating_add(hole.size);
             }
         }
+        holes.push(pinned_holes);
         for pinned in pins.into_iter().filter(|pinned| kept[pinned.range]) {
             let Some(range) = state.ranges.get(pinned.range) else { continue };
             if pinned.free < range.size / 2 {
@@ -124,5 +144,5 @@ pub fn fragmentation(
     }
     let mut segments: Vec<_> = segments.into_values().collect();
     segments.sort_unstable_by_key(|segment| (Reverse(segment.samples), Reverse(segment.size), segment.addr));
-    Fragmentation { request, samples, segments }
+    Fragmentation { request, samples, segments, holes }.for_request(replay, request)
 }

@@ -239,7 +239,7 @@ pub(crate) struct FragmentationArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) request: Option<u64>,
     /// Moments to look at, evenly spaced
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = vramscope_files::SAMPLES)]
     pub(crate) samples: u32,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_analysis::categories::Curves;
 use vramscope_analysis::pools::PoolTable;
 use vramscope_analysis::{
-    CallTable, Conclusions, Finding, Lives, Minimum, ModulePeaks, Span, SpanSums, Stepwise,
+    CallTable, Conclusions, Finding, Fragmentation, Lives, Minimum, ModulePeaks, Span, SpanSums, Stepwise,
 };
 use vramscope_mapped::{Store, StoreError, Writer, is_damaged};
 use vramscope_snapshot::DeviceId;
@@ -108,6 +108,10 @@ impl Small for Stepwise {
 
 impl Small for Lives {
     const NAME: &'static str = "lives";
+}
+
+impl Small for Fragmentation {
+    const NAME: &'static str = "fragmentation";
 }
 
 impl Small for Minimum {
