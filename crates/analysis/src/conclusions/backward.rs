@@ -28,12 +28,12 @@ impl Answers {
         }
         let mut answers = vec![0; allocations.len()];
         let mut waiting: Vec<AllocIdx> = Vec::new();
+        let (opened, released): (&[Moment], &[Moment]) = (&allocations.opened, &allocations.released);
         for pass in passes.of(Part::Backward) {
             let mut last = 0;
             for row in pass.from.0..pass.to.0 {
                 let Some(index) = replay.allocation_of(EventIdx(row)) else { continue };
-                let (opened, released) =
-                    (allocations.opened[index.index()], allocations.released[index.index()]);
+                let (opened, released) = (opened[index.index()], released[index.index()]);
                 let now = Moment(row + 1);
                 if opened == now {
                     waiting.push(index);

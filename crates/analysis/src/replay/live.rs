@@ -3,6 +3,8 @@
 //! In memory a kept set is a list of numbers. In a file each has its row beside it: what is live is scattered over the
 //! whole table, and a question about one moment would touch all of it.
 
+use std::cell::Cell;
+
 use bytemuck::{Pod, Zeroable};
 use vramscope_mapped::Buffer;
 use vramscope_snapshot::{PoolId, StackId, StreamId};
@@ -113,18 +115,36 @@ impl LiveSets {
         Self { ends, members: Members::Rows(rows) }
     }
 
-    /// Keeps one more set, which is later than those before.
-    pub(crate) fn keep(&mut self, at: Moment, live: &[AllocIdx]) {
-        if let Members::Numbers(members) = &mut self.members {
-            members.extend_from_slice(live);
-            self.ends.push((at, members.len()));
+    /// What is live at each of some moments in order, of allocations by when they are opened and closed.
+    pub(super) fn at_each(moments: &[Moment], opened: &[Moment], closed: &[Moment]) -> Self {
+        // Which sets an allocation is in; most live between two of them. Allocations come nearly in order.
+        let first = Cell::new(0);
+        let sets = |(&opened, &closed): (&Moment, &Moment)| {
+            let is_before = |at: usize| moments.get(at).is_some_and(|moment| *moment < opened);
+            if is_before(first.get()) || first.get().checked_sub(1).is_some_and(|at| !is_before(at)) {
+                first.set(moments.partition_point(|moment| *moment < opened));
+            }
+            let rest = moments.get(first.get()..).unwrap_or_default();
+            first.get()..first.get() + rest.iter().take_while(|moment| **moment < closed).count()
+        };
+        let mut counts = vec![0; moments.len()];
+        for set in opened.iter().zip(closed).flat_map(sets) {
+            counts[set] += 1;
         }
-    }
-
-    pub(crate) fn shrink_to_fit(&mut self) {
-        if let Members::Numbers(members) = &mut self.members {
-            members.shrink_to_fit();
+        let mut sum = 0;
+        let mut next: Vec<usize> = Vec::with_capacity(counts.len());
+        for count in counts {
+            next.push(sum);
+            sum += count;
         }
+        let mut members = vec![AllocIdx(0); sum];
+        for (row, sets) in opened.iter().zip(closed).map(sets).enumerate() {
+            for set in sets {
+                members[next[set]] = AllocIdx(row as u32);
+                next[set] += 1;
+            }
+        }
+        Self { ends: moments.iter().copied().zip(next).collect(), members: Members::Numbers(members) }
     }
 
     /// What is to be stored. Beside the set of the start, all rows together are four bytes for each event at most.

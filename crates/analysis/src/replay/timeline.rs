@@ -234,7 +234,12 @@ impl Timeline {
         let mut timeline =
             Self { start: start_counters(source.allocations, start_reserved), ..Self::default() };
         let slices = source.slices();
-        let mut live = LiveSet::new(slices.moments[0]);
+        // How many allocations are live, as far as that matters for how often they are kept.
+        let mut live = slices.moments[0].iter().filter(|opened| **opened == Moment::START).count();
+        let count_live = |live: usize, index: AllocIdx, now: Moment| {
+            let [opened, _, closed] = slices.moments(index);
+            (live + usize::from(opened == now)).saturating_sub(usize::from(closed == now))
+        };
         let mut counters = timeline.start;
         for (peak, counter) in timeline.peaks.iter_mut().zip(Counter::ALL) {
             *peak = Highest { bytes: counters[counter], at: Moment::START };
@@ -243,7 +248,7 @@ impl Timeline {
         timeline.excess = Highest { bytes: excess.max(0), at: Moment::START };
         let mut lost = 0;
         let mut kept_live = 0;
-        timeline.live.keep(Moment::START, &live.members);
+        let mut kept = vec![Moment::START];
         for (stretch, rows) in source.links.chunks(STRIDE).enumerate() {
             let before = counters;
             let (mut min, mut max) = (counters, counters);
@@ -260,20 +265,20 @@ impl Timeline {
                 if excess > timeline.excess.bytes {
                     timeline.excess = Highest { bytes: excess, at: Moment(row as u32 + 1) };
                 }
-                if lost > lost_before {
-                    for &(_, index) in source.lost_ends.get(lost_before..lost).unwrap_or_default() {
-                        live.update(&slices, index, Moment(row as u32 + 1));
-                    }
-                }
+                let now = Moment(row as u32 + 1);
                 if let Some(index) = slices.link(row).as_allocation() {
-                    live.update(&slices, index, Moment(row as u32 + 1));
+                    live = count_live(live, index, now);
+                }
+                if lost > lost_before {
+                    let lost = source.lost_ends.get(lost_before..lost).unwrap_or_default();
+                    live = lost.iter().fold(live, |live, &(_, index)| count_live(live, index, now));
                 }
             }
             timeline.note_peaks(&source, before, max, first, rows.len(), lost);
             timeline.stretches.push(Stretch { before, min, max });
             let done = first + rows.len();
-            if done - kept_live >= LIVE_STRIDE.max(live.members.len()) {
-                timeline.live.keep(Moment(done as u32), &live.members);
+            if done - kept_live >= LIVE_STRIDE.max(live) {
+                kept.push(Moment(done as u32));
                 kept_live = done;
             }
         }
@@ -286,7 +291,7 @@ impl Timeline {
             })
             .collect();
         timeline.end = counters;
-        timeline.live.shrink_to_fit();
+        timeline.live = LiveSets::at_each(&kept, slices.moments[0], slices.moments[2]);
         timeline
     }
 
@@ -400,42 +405,4 @@ pub(crate) fn start_counters(allocations: &Allocations, reserved: i64) -> Counte
         }
     }
     counters
-}
-
-/// The allocations that are live, with each one's place among them for removal in one step.
-struct LiveSet {
-    members: Vec<AllocIdx>,
-    place: Vec<u32>,
-}
-
-const NOWHERE: u32 = u32::MAX;
-
-impl LiveSet {
-    fn new(opened: &[Moment]) -> Self {
-        let mut live = Self { members: Vec::new(), place: vec![NOWHERE; opened.len()] };
-        for (row, opened) in opened.iter().enumerate() {
-            if *opened == Moment::START {
-                live.place[row] = live.members.len() as u32;
-                live.members.push(AllocIdx(row as u32));
-            }
-        }
-        live
-    }
-
-    #[inline(always)]
-    fn update(&mut self, rows: &impl Rows, index: AllocIdx, now: Moment) {
-        let row = index.index();
-        let [opened, _, closed] = rows.moments(index);
-        if opened == now {
-            self.place[row] = self.members.len() as u32;
-            self.members.push(index);
-        }
-        if closed == now && self.place[row] != NOWHERE {
-            let place = std::mem::replace(&mut self.place[row], NOWHERE) as usize;
-            self.members.swap_remove(place);
-            if let Some(moved) = self.members.get(place) {
-                self.place[moved.index()] = place as u32;
-            }
-        }
-    }
 }

@@ -258,7 +258,7 @@ impl Machine {
         }
         let len = cursor.byte()?;
         let text = cursor.slice(len.into())?;
-        let id = if text == b"N/A" { keys::NOT_COMPILED } else { self.tables.strings.intern(text) };
+        let id = if let b"N/A" = text { keys::NOT_COMPILED } else { self.tables.strings.intern(text) };
         let memo = self.fast_memo_number(cursor)?;
         self.fast_put(memo, Value::Str(id));
         Some(id)

@@ -386,9 +386,7 @@ impl Machine {
             if list.frozen.is_some() {
                 self.tables.oddities.note(Oddity::ChangedAfterUse);
             } else {
-                for &item in items {
-                    list.push(item);
-                }
+                list.extend(items);
             }
         }
         if value != container

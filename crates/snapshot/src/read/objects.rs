@@ -57,6 +57,24 @@ impl List {
         }
     }
 
+    /// Adds a batch: nearly always the rows that follow those that are in it.
+    pub(super) fn extend(&mut self, values: &[Value]) {
+        let mut values = values.iter();
+        if let Items::Rows { kind, runs } = &mut self.items
+            && let Some(run) = runs.last_mut()
+        {
+            let follows = |value: &&Value| {
+                let next = run.start.checked_add(run.len).map(|row| Value::Row(*kind, row));
+                let follows = next == Some(**value);
+                run.len += u32::from(follows);
+                follows
+            };
+            let rest = values.as_slice();
+            values = rest.get(rest.iter().take_while(follows).count()..).unwrap_or_default().iter();
+        }
+        values.for_each(|&value| self.push(value));
+    }
+
     /// The values of a list that is not all rows.
     pub(super) fn values(&self) -> &[Value] {
         match &self.items {

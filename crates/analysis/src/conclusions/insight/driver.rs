@@ -10,7 +10,7 @@
 //! segments are released earlier than that, which looks the same: there the simulation counts, if it reproduces the
 //! recording.
 
-use vramscope_snapshot::{Action, EventTable, Snapshot, StackId};
+use vramscope_snapshot::{Action, Actions, Event, EventTable, Snapshot, StackId};
 
 use super::trial::Tried;
 use super::{Amount, Case, Finding, Kind, Severity, Site};
@@ -66,8 +66,19 @@ impl DriverCalls {
         let mut calls = Self::default();
         let mut by_stack: hashbrown::HashMap<StackId, u64> = hashbrown::HashMap::new();
         let mut release: Option<Release> = None;
-        for (row, (action, &size)) in events.actions().zip(events.sizes()).enumerate() {
+        let asks = Actions::of(|action| {
+            use Action::{Oom, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
+            matches!(action, SegmentAlloc | SegmentFree | SegmentMap | SegmentUnmap | Oom)
+        });
+        let mut next = 0;
+        for row in events.rows_like(0..events.len(), asks, 0..=u64::MAX) {
             let now = Moment(row as u32 + 1);
+            let Event { action, size, .. } = events.get(row);
+            if std::mem::replace(&mut next, row + 1) < row
+                && let Some(going) = &mut release
+            {
+                going.is_over = true;
+            }
             match action {
                 Action::SegmentFree | Action::SegmentUnmap => {
                     calls.released += 1;
