@@ -153,6 +153,15 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
+    /// All values, if they are in memory: what is mapped and not yet checked would be read for it.
+    #[inline]
+    pub fn in_memory(&self) -> Option<&[T]> {
+        match &self.0 {
+            Place::Owned(values) => Some(values),
+            Place::Mapped(part) => part.is_checked.load(Ordering::Acquire).then(|| part.values()),
+        }
+    }
+
     /// How many values at the beginning `is_first` holds for, as of a slice, touching few of them.
     pub fn partition_point(&self, mut is_first: impl FnMut(&T) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());

@@ -158,16 +158,7 @@ impl Allocations {
     /// All allocations in order.
     #[inline]
     pub fn iter(&self) -> Walk<'_> {
-        Walk {
-            bytes: [&self.addr, &self.requested, &self.size].map(|column| &**column),
-            moments: [&self.opened, &self.released, &self.closed].map(|column| &**column),
-            recorded: &self.stack,
-            attributed: &self.attributed,
-            stream: self.stream.stored(),
-            pool: self.pool.stored(),
-            estimated: self.estimated.stored(),
-            rows: 0..self.len(),
-        }
+        Walk { allocations: self, slices: Slices::new(self), rows: 0..self.len() }
     }
 
     /// Reserves room.
@@ -205,10 +196,18 @@ impl Allocations {
     }
 }
 
-/// A walk over all allocations: over slices, which need not ask of each row whether it was read, and inlined, so that a
-/// loop looks only at the columns that it uses.
+/// A walk over all allocations. It is inlined, and over slices where the columns are in memory, so that a loop looks only at
+/// the columns that it uses and need not ask of each row whether it was read.
 #[derive(Clone, Debug)]
 pub struct Walk<'a> {
+    allocations: &'a Allocations,
+    slices: Option<Slices<'a>>,
+    rows: Range<usize>,
+}
+
+/// Columns that are in memory.
+#[derive(Clone, Copy, Debug)]
+struct Slices<'a> {
     bytes: [&'a [u64]; 3],
     moments: [&'a [Moment]; 3],
     recorded: &'a [StackId],
@@ -216,7 +215,40 @@ pub struct Walk<'a> {
     stream: &'a [StreamId],
     pool: &'a [PoolId],
     estimated: &'a [u8],
-    rows: Range<usize>,
+}
+
+impl<'a> Slices<'a> {
+    fn new(allocations: &'a Allocations) -> Option<Self> {
+        let Allocations { addr, requested, size, opened, released, closed, .. } = allocations;
+        Some(Self {
+            bytes: [addr.in_memory()?, requested.in_memory()?, size.in_memory()?],
+            moments: [opened.in_memory()?, released.in_memory()?, closed.in_memory()?],
+            recorded: allocations.stack.in_memory()?,
+            attributed: allocations.attributed.in_memory()?,
+            stream: allocations.stream.in_memory()?,
+            pool: allocations.pool.in_memory()?,
+            estimated: allocations.estimated.in_memory()?,
+        })
+    }
+
+    #[inline(always)]
+    fn get(&self, row: usize) -> Allocation {
+        let ([addr, requested, size], [opened, released, closed]) = (self.bytes, self.moments);
+        let recorded = self.recorded[row];
+        Allocation {
+            addr: addr[row],
+            requested: requested[row],
+            size: size[row],
+            opened: opened[row],
+            released: released[row],
+            closed: closed[row],
+            stack: self.attributed.get(row).copied().unwrap_or(recorded),
+            recorded,
+            stream: self.stream.get(row).copied().unwrap_or_default(),
+            pool: self.pool.get(row).copied().unwrap_or_default(),
+            estimated: self.estimated.get(row).is_some_and(|&estimated| estimated != 0),
+        }
+    }
 }
 
 impl Iterator for Walk<'_> {
@@ -225,23 +257,8 @@ impl Iterator for Walk<'_> {
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let row = self.rows.next()?;
-        let [addr, requested, size] = self.bytes.map(|column| column[row]);
-        let [opened, released, closed] = self.moments.map(|column| column[row]);
-        let recorded = self.recorded[row];
-        let allocation = Allocation {
-            addr,
-            requested,
-            size,
-            opened,
-            released,
-            closed,
-            stack: self.attributed.get(row).copied().unwrap_or(recorded),
-            recorded,
-            stream: self.stream.get(row).copied().unwrap_or_default(),
-            pool: self.pool.get(row).copied().unwrap_or_default(),
-            estimated: self.estimated.get(row).is_some_and(|&estimated| estimated != 0),
-        };
-        Some((AllocIdx(row as u32), allocation))
+        let index = AllocIdx(row as u32);
+        Some((index, self.slices.map_or_else(|| self.allocations.get(index), |slices| slices.get(row))))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

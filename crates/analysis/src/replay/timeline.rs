@@ -105,12 +105,14 @@ impl Rows for Source<'_> {
     #[inline(always)]
     fn moments(&self, index: AllocIdx) -> [Moment; 3] {
         let Allocations { opened, released, closed, .. } = self.allocations;
-        [opened, released, closed].map(|column| column[index.index()])
+        let row = index.index();
+        [opened[row], released[row], closed[row]]
     }
 
     #[inline(always)]
     fn bytes(&self, index: AllocIdx) -> [i64; 2] {
-        [&self.allocations.requested, &self.allocations.size].map(|column| signed(column[index.index()]))
+        let Allocations { requested, size, .. } = self.allocations;
+        [signed(requested[index.index()]), signed(size[index.index()])]
     }
 }
 
@@ -129,12 +131,14 @@ impl Rows for Slices<'_> {
 
     #[inline(always)]
     fn moments(&self, index: AllocIdx) -> [Moment; 3] {
-        self.moments.map(|column| column[index.index()])
+        let ([opened, released, closed], row) = (self.moments, index.index());
+        [opened[row], released[row], closed[row]]
     }
 
     #[inline(always)]
     fn bytes(&self, index: AllocIdx) -> [i64; 2] {
-        self.bytes.map(|column| signed(column[index.index()]))
+        let [requested, size] = self.bytes;
+        [signed(requested[index.index()]), signed(size[index.index()])]
     }
 }
 

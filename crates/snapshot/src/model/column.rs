@@ -48,6 +48,11 @@ impl<T: Pod + Default + PartialEq> Column<T> {
         &self.0
     }
 
+    /// The same, if they are in memory.
+    pub fn in_memory(&self) -> Option<&[T]> {
+        self.0.in_memory()
+    }
+
     /// A column of the given leading rows.
     pub fn from_stored(mut rows: Vec<T>) -> Self {
         while rows.last().is_some_and(|last| *last == T::default()) {
