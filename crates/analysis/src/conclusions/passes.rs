@@ -330,8 +330,9 @@ fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec
         // Each ends with its last event of the forward pass: what the program does between two is in neither.
         let mut piece = Pass { to: pass.from, ..*pass };
         let mut has_begun = false;
-        for row in pass.from.0 as usize..pass.to.0 as usize {
-            let (action, stack) = (events.action(row), all[row]);
+        let (from, to) = (pass.from.0 as usize, pass.to.0 as usize);
+        for (row, &stack) in all.iter().enumerate().take(to).skip(from) {
+            let action = events.action(row);
             if stacks.part(stack) != Some(Part::Forward) {
                 continue;
             }

@@ -82,7 +82,7 @@ pub fn overlap(
             known.and_then(|known| known.names().get(known.of(index)).cloned()).unwrap_or_default()
         }
         GroupBy::Phase => {
-            let open = open_spans(&spans, allocation.opened);
+            let open = open_spans(spans, allocation.opened);
             open.last().map_or_else(String::new, |span| phase(snapshot.text(span.name)).to_owned())
         }
     };
