@@ -252,11 +252,11 @@ impl<'a> Failure<'a> {
 
     /// Where the request is served, if at all.
     fn owner(&self) -> String {
-        let pool = format!("pool {}", vramscope_format::pool(self.pool));
-        match self.stream {
-            Some(stream) => format!("{pool}, stream {}", vramscope_format::stream(stream)),
-            None => pool,
-        }
+        let called = match self.stream {
+            Some(stream) => vramscope_format::pool_and_stream(self.pool, stream),
+            None => vramscope_format::pool(self.pool),
+        };
+        format!("pool {called}")
     }
 }
 
@@ -450,8 +450,8 @@ fn print_rooms(failure: &Failure<'_>, out: &mut dyn Write) -> std::io::Result<()
         ];
         let is_asked = room.pool == failure.pool && Some(room.stream) == failure.stream;
         let mark = if is_asked { "  ← the request's" } else { "" };
-        let pool = vramscope_format::pool(room.pool);
-        table.row(cells, format!("{pool} · {}{mark}", vramscope_format::stream(room.stream)));
+        let called = vramscope_format::pool_and_stream(room.pool, room.stream);
+        table.row(cells, format!("{called}{mark}"));
     }
     table.print(out)?;
     more(failure.free.len(), ROOMS, out)

@@ -82,7 +82,7 @@ fn print(
         false => writeln!(out, "  {} reserved, no private pools", text::bytes(reserved))?,
     }
     writeln!(out)?;
-    let mut table = Table::new("pool · stream")
+    let mut table = Table::new("pool and stream")
         .column("reserved")
         .column("active")
         .column("idle")
@@ -95,10 +95,7 @@ fn print(
             [row.reserved, row.active, row.idle, row.peak_reserved, row.idle_at_peak].map(text::bytes);
         let segments = text::count(row.segments as u64);
         let cells = [reserved, active, idle, segments, peak, idle_at_peak, row.known.to_owned()];
-        table.row(
-            cells,
-            format!("{} · {}", vramscope_format::pool(row.pool), vramscope_format::stream(row.stream)),
-        );
+        table.row(cells, vramscope_format::pool_and_stream(row.pool, row.stream));
     }
     table.print(out)?;
     if rows.iter().any(|row| row.pool.is_none()) {

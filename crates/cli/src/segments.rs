@@ -176,10 +176,10 @@ fn print(
         text::size(totals.active),
         text::size(totals.largest_hole)
     )?;
-    let mut table = Table::new("pool · stream").column("reserved").column("free").column("segments");
+    let mut table = Table::new("pool and stream").column("reserved").column("free").column("segments");
     for ((pool, stream), (count, held, free)) in pools {
-        let label = format!("{} · {}", vramscope_format::pool(*pool), vramscope_format::stream(*stream));
-        table.row([text::size(*held), text::size(*free), text::count(*count as u64)], label);
+        let called = vramscope_format::pool_and_stream(*pool, *stream);
+        table.row([text::size(*held), text::size(*free), text::count(*count as u64)], called);
     }
     table.print(out)?;
     writeln!(out)?;

@@ -10,9 +10,11 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde_json::Value;
 use vramscope_analysis::{Counter, Line, Moment, Peak};
-use vramscope_engine::{AskInsights, AskMoment, AskSummary, AskTree, OpenFile, Session, Source, Weigh};
+use vramscope_engine::{
+    AskInsights, AskMoment, AskReport, AskSummary, AskTree, OpenFile, ReportOf, Session, Source, Weigh,
+};
 use vramscope_files::{Opened, find, open};
-use vramscope_format::{bytes, html, pool, size};
+use vramscope_format::{bytes, count, html, pool, size};
 use vramscope_tui::{App, Colors, Document, Effect, Ground, News, Theme, draw};
 
 /// All recordings of the repository that can be opened.
@@ -40,24 +42,42 @@ fn printed(args: &[&str]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The terminal UI at the peak, as text.
-fn screen(path: &Path) -> String {
-    let (inputs, _) = find(&[path.to_owned()]);
-    let theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: false };
-    let mut app = App::new(inputs, false, theme, false);
-    app.resize(200, 50);
-    for effect in app.effects() {
-        if let Effect::Load(job) = effect {
-            let opened = open(&job.input, None, &()).unwrap();
-            app.receive([News::Loaded(job, Ok(Box::new(Document::new(opened))))]);
+/// The terminal UI on one file, wide and high enough that nothing is left out.
+struct Screen(App);
+
+impl Screen {
+    const SIZE: (u16, u16) = (400, 120);
+
+    fn open(path: &Path) -> Self {
+        let (inputs, _) = find(&[path.to_owned()]);
+        let theme = Theme { colors: Colors::None, ground: Ground::Dark, ascii: false };
+        let mut app = App::new(inputs, false, theme, false);
+        app.resize(Self::SIZE.0, Self::SIZE.1);
+        for effect in app.effects() {
+            if let Effect::Load(job) = effect {
+                let opened = open(&job.input, None, &()).unwrap();
+                app.receive([News::Loaded(job, Ok(Box::new(Document::new(opened))))]);
+            }
         }
+        app.settle();
+        Self(app)
     }
-    app.settle();
-    app.update(KeyEvent::new(KeyCode::Char('p'), KeyModifiers::NONE));
-    app.settle();
-    let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
-    terminal.draw(|frame| draw(frame, &app)).unwrap();
-    terminal.backend().to_string()
+
+    /// What is shown after these keys.
+    fn press(&mut self, keys: &str) -> String {
+        for key in keys.chars() {
+            let code = match key {
+                '\n' => KeyCode::Enter,
+                '\x1b' => KeyCode::Esc,
+                key => KeyCode::Char(key),
+            };
+            self.0.update(KeyEvent::new(code, KeyModifiers::NONE));
+            self.0.settle();
+        }
+        let mut terminal = Terminal::new(TestBackend::new(Self::SIZE.0, Self::SIZE.1)).unwrap();
+        terminal.draw(|frame| draw(frame, &self.0)).unwrap();
+        terminal.backend().to_string()
+    }
 }
 
 /// What a report on all recordings says of each: the caption of its pictures, and the summary.
@@ -85,6 +105,11 @@ fn reported(paths: &[PathBuf]) -> Vec<(String, String)> {
     parts.map(part).collect()
 }
 
+/// What the command line prints about pools at the peak, or at the end of a file without a history.
+fn printed_pools(name: &str, is_state: bool) -> String {
+    printed(&["pools", name, "--no-cache", if is_state { "--end" } else { "--peak" }])
+}
+
 fn session(path: &Path) -> (Session, Vec<Source>) {
     let opened = opened(path);
     let mut session = Session::default();
@@ -104,7 +129,7 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
         let json: Value =
             serde_json::from_str(&printed(&["summary", &name, "--no-cache", "--json"])).unwrap();
         let devices = json["files"][0]["devices"].as_array().unwrap();
-        let screen = if devices.is_empty() { String::new() } else { screen(&path) };
+        let mut screen = (!devices.is_empty()).then(|| Screen::open(&path));
         let heading = format!("{} · ", html(&name));
         let found = reported.iter().find(|(_, summary)| summary.starts_with(&heading));
         let (captions, report) = found.unwrap_or_else(|| panic!("{name} is not in the report"));
@@ -116,9 +141,14 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
             let says = |words: &str| {
                 assert!(text.contains(words), "{at}: the summary does not say {words:?}:\n{text}");
             };
-            let shows = |words: &str| {
-                assert!(screen.contains(words), "{at}: the terminal does not show {words:?}:\n{screen}");
-            };
+            // The terminal opens one device; keys go to the next one.
+            let screen = screen.as_mut().unwrap();
+            for _ in &sources {
+                if screen.press("1").lines().next().unwrap_or_default().contains(&summary.device) {
+                    break;
+                }
+                screen.press(">");
+            }
 
             // What the device is called, and whether the recording is complete.
             assert_eq!(device["name"], summary.device, "{at}");
@@ -147,17 +177,18 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
                 says(&bytes(if is_state { summary.end[counter] } else { peak.bytes }));
             }
             let peak = summary.peak(Counter::Requested);
-            let peak = if summary.status == "state only" {
-                Peak { bytes: summary.end.requested, at: Moment(summary.events) }
-            } else {
-                peak
+            let is_state = summary.status == "state only";
+            let peak = match is_state {
+                true => Peak { bytes: summary.end.requested, at: Moment(summary.events) },
+                false => peak,
             };
-            if sources.len() == 1 {
-                shows(&summary.device);
-                if summary.events > 1 {
-                    shows(&bytes(peak.bytes));
-                }
-            }
+            let timeline = screen.press(if is_state { "1e" } else { "1p" });
+            let shows = |view: &str, words: &str| {
+                assert!(view.contains(words), "{at}: the terminal does not show {words:?}:\n{view}");
+            };
+            shows(&timeline, &summary.device);
+            shows(&timeline, &summary.status);
+            shows(&timeline, &bytes(peak.bytes));
 
             // What is live at the peak, by line: the window's call tree from the inside out has the same.
             let tree = AskTree { of, weigh: Weigh::Live(peak.at), inverted: true, own: true };
@@ -177,12 +208,45 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
                     assert_eq!(node.bytes, first["bytes"].as_u64().unwrap(), "{at}: {}", line.short());
                 }
             }
+            for row in device["live_at_peak"].as_array().unwrap() {
+                let line = Line {
+                    file: row["file"].as_str().unwrap().into(),
+                    line: row["line"].as_u64().unwrap() as u32,
+                    name: row["name"].as_str().unwrap().into(),
+                };
+                let held = size(row["bytes"].as_u64().unwrap());
+                let is_row = |shown: &&str| shown.contains(&line.short()) && shown.contains(&held);
+                assert!(
+                    timeline.lines().any(|shown| is_row(&shown)),
+                    "{at}: {held} {}:\n{timeline}",
+                    line.short()
+                );
+            }
 
             // The gap by cause.
             if !device["gap_at_peak"].is_null() && summary.events > 0 {
                 let moment = session.ask(AskMoment { of, at: peak.at, whole: true }).unwrap();
+                let segments = screen.press("4");
                 for (cause, held) in &moment.gap {
-                    says(&format!("{cause} {}", size(*held)));
+                    let words = format!("{cause} {}", size(*held));
+                    says(&words);
+                    shows(&segments, &words);
+                }
+            }
+
+            // Pools: the same names and bytes in a row of each surface.
+            if !device["gap_at_peak"].is_null() {
+                let pools = session.ask(AskReport { of, what: ReportOf::Pools, at: peak.at }).unwrap();
+                let (printed, shown) = (printed_pools(&name, is_state), screen.press("8"));
+                for row in pools.rows.iter().filter(|row| row.cells[0].0 > 0) {
+                    let held = &row.cells[0].1;
+                    let is_row = |line: &str| line.contains(&row.name) && line.contains(held);
+                    assert!(printed.lines().any(is_row), "{at}: {held} {}:\n{printed}", row.name);
+                    let (pool, stream) = row.name.split_once(", stream ").unwrap();
+                    let held = size(row.cells[0].0 as u64);
+                    let is_row =
+                        |line: &str| [pool, stream, &held].into_iter().all(|word| line.contains(word));
+                    assert!(shown.lines().any(is_row), "{at}: {held} {}:\n{shown}", row.name);
                 }
             }
 
@@ -194,6 +258,15 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
                 assert!(spans.iter().any(&is_one), "{at}: {phase} is not in {spans:?}");
                 says(phase);
             }
+            let phases = session.ask(AskReport { of, what: ReportOf::Phases, at: peak.at }).unwrap();
+            for (row, stated) in phases.rows.iter().zip(device["phases"].as_array().unwrap()) {
+                assert_eq!(stated["name"], row.name, "{at}");
+                assert_eq!(stated["peak"], row.cells[0].0, "{at}: {}", row.name);
+                let times = stated["count"].as_u64().unwrap();
+                let found = screen.press(&format!("1/^{}$\n", regex_lite::escape(&row.name)));
+                shows(&found, &format!("of {}", count(times)));
+                screen.press("\u{1b}");
+            }
             let insights = session.ask(AskInsights { of }).unwrap();
             let titles: Vec<Value> =
                 insights.found.iter().map(|insight| insight.title.as_str().into()).collect();
@@ -204,6 +277,10 @@ fn every_surface_has_the_same_numbers_and_the_same_words() {
                 .map(|finding| finding["what"].clone())
                 .collect();
             assert_eq!(findings, titles, "{at}");
+            let shown = screen.press("5");
+            for insight in &insights.found {
+                shows(&shown, &insight.title);
+            }
             compared += 1;
         }
     }

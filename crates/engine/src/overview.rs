@@ -94,11 +94,10 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .envelopes()
             .iter()
             .map(|envelope| {
-                let pool = vramscope_format::pool(envelope.pool);
                 if envelope.stream == 0 {
-                    pool
+                    vramscope_format::pool(envelope.pool)
                 } else {
-                    format!("{pool}, stream {}", vramscope_format::stream(envelope.stream))
+                    vramscope_format::pool_and_stream(envelope.pool, envelope.stream)
                 }
             })
             .collect(),

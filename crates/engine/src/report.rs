@@ -8,7 +8,7 @@ use vramscope_analysis::pools::Pools;
 use vramscope_analysis::{
     Known, ModulesBy, Moment, Stepwise, fragmentation, is_internal_phase, module_tree, phase_name, phases,
 };
-use vramscope_format::{bytes, change, count, duration, plural, pool, share, size, stream};
+use vramscope_format::{bytes, change, count, duration, plural, pool_and_stream, share, size};
 
 use crate::device::{Device, File};
 use crate::protocol::AskReport;
@@ -242,7 +242,7 @@ fn pools(file: &File, device: &Device, at: Moment) -> Report {
         .iter()
         .zip(&summaries)
         .map(|(envelope, summary)| ReportRow {
-            name: format!("{}, stream {}", pool(envelope.pool), stream(envelope.stream)),
+            name: pool_and_stream(envelope.pool, envelope.stream),
             cells: vec![
                 cell(summary.now.reserved, bytes(summary.now.reserved)),
                 cell(summary.now.active, bytes(summary.now.active)),

@@ -17,7 +17,7 @@ mod width;
 
 pub use amount::{Units, bytes, change, count, parse_bytes, percent, plural, share, signed, size};
 pub use escape::{Formulas, csv, html, is_hidden, printable};
-pub use names::{device, phase, pool, stream, words};
+pub use names::{device, phase, pool, pool_and_stream, stream, words};
 pub use place::{autograd_node, backward_function, elide_place, frame_text, place};
 pub use time::{clock, duration, seconds, since, time};
 pub use tokens::tokens;

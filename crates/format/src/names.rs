@@ -16,6 +16,11 @@ pub fn stream(handle: u64) -> String {
     if handle == 0 { "default".into() } else { format!("{handle:#x}") }
 }
 
+/// A pool on a stream: `default, stream default`, `CUDA graph (1, 0), stream 0x7f3a…`.
+pub fn pool_and_stream(of: Option<(i64, i64)>, handle: u64) -> String {
+    format!("{}, stream {}", pool(of), stream(handle))
+}
+
 /// A device by its number, as PyTorch names it: `cuda:0`. Sources that know better give a name: `NPU 0`.
 pub fn device(number: i32, name: Option<&str>) -> String {
     match name {

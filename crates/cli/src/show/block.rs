@@ -115,12 +115,8 @@ impl<'a> Block<'a> {
         );
         fact(out, "life", &life)?;
         let segment = subject.handle(Thing::Segment(self.addr));
-        let pool = vramscope_format::pool(self.pool);
-        fact(
-            out,
-            "memory",
-            &format!("{:#x} in {segment} · {pool} · {}", self.addr, vramscope_format::stream(self.stream)),
-        )?;
+        let pool = vramscope_format::pool_and_stream(self.pool, self.stream);
+        fact(out, "memory", &format!("{:#x} in {segment} · pool {pool}", self.addr))?;
         fact(out, "category", &format!("{} ({})", self.category, self.known_by.name()))?;
         let step = self.step.map(|step| step.to_string());
         for (name, words) in [
@@ -188,8 +184,7 @@ impl<'a> Segment<'a> {
             text::size(segment.largest_hole())
         );
         fact(out, "free", &free)?;
-        let pool = vramscope_format::pool(segment.pool);
-        fact(out, "pool", &format!("{pool} · {}", vramscope_format::stream(segment.stream)))?;
+        fact(out, "pool", &vramscope_format::pool_and_stream(segment.pool, segment.stream))?;
         writeln!(out)?;
         let mut rows: Vec<(u64, u64, String)> =
             segment.holes.iter().map(|hole| (hole.addr, hole.size, "free".to_owned())).collect();

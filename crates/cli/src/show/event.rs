@@ -78,12 +78,8 @@ impl<'a> Event<'a> {
             Action::Oom => fact(out, "device free", &text::size(event.addr))?,
             _ => fact(out, "address", &format!("{:#x}", event.addr))?,
         }
-        let pool = vramscope_format::pool(subject.snapshot().pool(event.pool));
-        fact(
-            out,
-            "pool",
-            &format!("{pool} · {}", vramscope_format::stream(subject.snapshot().stream(event.stream))),
-        )?;
+        let (pool, stream) = (subject.snapshot().pool(event.pool), subject.snapshot().stream(event.stream));
+        fact(out, "pool", &vramscope_format::pool_and_stream(pool, stream))?;
         if let Some(allocation) = &self.allocation {
             fact(out, "allocation", allocation)?;
         }
