@@ -199,6 +199,7 @@ fn other_arguments_say_the_same_from_the_cache() {
         "curves",
         "failures",
         "findings",
+        "fragmentation",
         "lives",
         "minimum",
         "modules",
