@@ -118,7 +118,7 @@ pub(crate) fn moment(file: &File, device: &Device, at: Moment, whole: bool) -> M
         }
     });
     let gap = state.as_ref().map(|state| gap(snapshot, replay, state));
-    let causes = gap.iter().flat_map(Gap::words).filter(|(_, bytes)| *bytes > 0);
+    let causes = gap.iter().flat_map(Gap::causes);
     MomentInfo {
         at,
         time: at.event().and_then(|event| events.time_us(event.index())),

@@ -56,12 +56,15 @@ impl Gap {
         self.total > 0 || self.contradicted > 0
     }
 
-    /// All causes with their bytes in one line, largest first; what the file cannot explain comes last.
+    /// All causes with their bytes in one line.
     pub fn sentence(&self, bytes: ShowBytes<'_>) -> String {
-        let parts = self.words();
+        self.causes().map(|(cause, n)| format!("{cause} {}", bytes(n))).collect::<Vec<_>>().join(" · ")
+    }
+
+    /// All causes in words, with their bytes, largest first; what the file cannot explain comes last.
+    pub fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let rest = [("unexplained", self.unexplained), ("the file contradicts itself by", self.contradicted)];
-        let parts = parts.iter().chain(&rest).filter(|(_, n)| *n > 0);
-        parts.map(|(cause, n)| format!("{cause} {}", bytes(*n))).collect::<Vec<_>>().join(" · ")
+        self.words().into_iter().chain(rest).filter(|(_, n)| *n > 0)
     }
 
     /// The causes that are known, in words, largest first.

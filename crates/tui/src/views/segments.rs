@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use vramscope_analysis::pools::known_pool;
 use vramscope_analysis::{AllocIdx, Gap, Moment, Range, State, gap};
 use vramscope_format::{bytes, count, elide_place, fit, plural, printable, size, stream, width, wrap};
@@ -418,7 +419,7 @@ fn draw_bar(
             };
             known = Some((index, color));
             if let Some(color) = color {
-                style = ratatui::style::Style::new().fg(color);
+                style = Style::new().fg(color);
             }
         }
         if is_chosen {
@@ -456,15 +457,6 @@ fn legend(cells: u16) -> &'static str {
     all.into_iter().find(|words| width(words) <= usize::from(cells)).unwrap_or_default()
 }
 
-/// Why more is reserved than requested, largest cause first.
-fn gap_words(gap: &Gap) -> String {
-    let causes = gap.words().into_iter().filter(|(_, held)| *held > 0);
-    let parts = causes.map(|(name, held)| format!("{name} {}", size(held)));
-    let unexplained = (gap.unexplained != 0).then(|| format!("unexplained {}", size(gap.unexplained)));
-    let parts: Vec<_> = parts.chain(unexplained).collect();
-    format!("gap {} (reserved − requested): {}", size(gap.total), parts.join(", "))
-}
-
 /// What the cursor is on.
 fn draw_piece(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
     if area.height < 7 || !pane.subject().has_map() {
@@ -480,7 +472,7 @@ fn draw_piece(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
         let words =
             if filtered { "no segment passes the filter; Esc clears it" } else { "nothing is reserved" };
         put(buffer, foot, foot.x, foot.y + 1, words, dim);
-        return;
+        return draw_gap(buffer, foot, &view.gap, dim);
     };
     let snapshot = subject.snapshot();
     let what = match piece.allocation {
@@ -513,12 +505,18 @@ fn draw_piece(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
         if range.expandable { " · expandable" } else { "" }
     );
     put(buffer, foot, foot.x, foot.y + 2, &about, dim);
-    let words = gap_words(&view.gap);
-    let room = usize::from(lines - 3);
+    draw_gap(buffer, foot, &view.gap, dim);
+}
+
+/// Why more is reserved than requested, below what the cursor is on.
+fn draw_gap(buffer: &mut Buffer, foot: Rect, gap: &Gap, style: Style) {
+    let words =
+        format!("reserved but not requested {}: {}", size(gap.total), gap.sentence(&|bytes| size(bytes)));
+    let room = usize::from(foot.height.saturating_sub(3));
     let wrapped = wrap(&words, foot.width.into());
     for (row, line) in wrapped.iter().take(room).enumerate() {
         let is_cut = row + 1 == room && wrapped.len() > room;
         let line = if is_cut { fit(&format!("{line}…"), foot.width.into()) } else { line.clone() };
-        put(buffer, foot, foot.x, foot.y + 3 + row as u16, &line, dim);
+        put(buffer, foot, foot.x, foot.y + 3 + row as u16, &line, style);
     }
 }

@@ -70,7 +70,7 @@ fn moment(app: &mut App, ui: &mut Ui) {
     if !info.gap.is_empty() && summary.has.reserved {
         ui.add_space(10.0);
         heading(app, ui, "RESERVED BUT NOT REQUESTED");
-        let total = info.counters.reserved - info.counters.requested;
+        let total = info.counters.reserved.saturating_sub(info.counters.requested).max(0);
         ui.label(RichText::new(bytes(total)).font(theme::strong()).color(palette.text))
             .on_hover_text(Units::Bytes.bytes(total));
         for (name, part) in &info.gap {
