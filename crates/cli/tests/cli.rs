@@ -356,7 +356,7 @@ fn the_map_adds_up() {
     }
     let printed =
         text(&vramscope(&["segments", &recording("cudagraph_pools.pickle.xz"), "--at", "end"]).stdout);
-    assert!(printed.contains("(3, 0) · 0x"), "pools by name: {printed}");
+    assert!(printed.contains("CUDA graph (3, 0), stream 0x"), "pools by name: {printed}");
 }
 
 #[test]
