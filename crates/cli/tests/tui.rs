@@ -112,14 +112,23 @@ impl Tty {
         }
     }
 
-    /// Whether the terminal is as it was: the alternate screen left, the cursor shown, the mouse let go.
+    /// The terminal is as it was: the alternate screen left, the cursor shown, the mouse let go. What was written last
+    /// may still be on its way; it comes in one piece or in several.
     #[track_caller]
     fn is_given_back(&self) {
-        let locked = self.screen.lock().unwrap();
-        let screen = locked.0.screen();
-        assert!(!screen.alternate_screen(), "the alternate screen is still there");
-        assert!(!screen.hide_cursor(), "the cursor is hidden");
-        assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
+        let began = Instant::now();
+        loop {
+            let locked = self.screen.lock().unwrap();
+            let screen = locked.0.screen();
+            let mouse = screen.mouse_protocol_mode();
+            let is = (screen.alternate_screen(), screen.hide_cursor(), mouse);
+            if is == (false, false, vt100::MouseProtocolMode::None) {
+                return;
+            }
+            drop(locked);
+            assert!(began.elapsed() < PATIENCE, "the alternate screen, a hidden cursor, the mouse: {is:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn signal(&self, name: &str) {

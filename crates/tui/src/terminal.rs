@@ -209,15 +209,19 @@ mod signals {
     //! Signals: whatever stops or ends the program, the shell gets its terminal back first.
 
     use std::io;
-    use std::sync::Arc;
     use std::sync::atomic::Ordering;
+    use std::sync::{Arc, MutexGuard, TryLockError};
     use std::thread;
+    use std::time::{Duration, Instant};
 
     use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::{emulate_default_handler, raise};
 
-    use super::{Shared, TAKEN, give_back, take};
+    use super::{Screen, Shared, TAKEN, give_back, take};
+
+    /// A signal that ends the program waits this long for the frame that is being drawn.
+    const LAST_FRAME: Duration = Duration::from_millis(250);
 
     pub(super) fn watch(shared: &Arc<Shared>) -> io::Result<()> {
         let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT])?;
@@ -243,6 +247,8 @@ mod signals {
                     }
                     ending => {
                         vramscope_files::remove_unfinished();
+                        // A frame drawn after this would hide the cursor of the shell.
+                        let _screen = last_frame(&shared);
                         give_back();
                         let _ = emulate_default_handler(ending);
                     }
@@ -252,11 +258,25 @@ mod signals {
         Ok(())
     }
 
+    /// Nothing is drawn anymore once this returns. A terminal that takes nothing, as one behind a lost connection,
+    /// is not waited for.
+    fn last_frame(shared: &Shared) -> Option<MutexGuard<'_, Screen>> {
+        let began = Instant::now();
+        loop {
+            match shared.screen.try_lock() {
+                Ok(screen) => return Some(screen),
+                Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+                Err(TryLockError::WouldBlock) if began.elapsed() > LAST_FRAME => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
     /// Stops the program until the shell continues it.
     pub(super) fn suspend() {
         let _ = raise(SIGTSTP);
         // The other thread stops the whole process; give it the time to.
-        thread::sleep(std::time::Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
     }
 }
 
