@@ -26,7 +26,7 @@ pub use conclusions::growth::{Growth, growth};
 pub use conclusions::heat::{HeatCell, HeatInput, HeatMap, HeatRow, curve};
 pub use conclusions::insight::{
     Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, command, insights, nothing_found,
-    out_of_memory,
+    out_of_memory, prepare_insights,
 };
 pub use conclusions::known::KnownBy;
 pub use conclusions::lives::{Freed, Lives, Twins, lives};

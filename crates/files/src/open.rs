@@ -12,7 +12,7 @@ use vramscope_analysis::pools::PoolTable;
 use vramscope_analysis::query::WholeTrace;
 use vramscope_analysis::{
     CallTable, Conclusions, Finding, Fragmentation, Lives, Minimum, ModulePeaks, Moment, Replay, Span,
-    SpanSums, Stepwise, fragmentation, insights, lives, minimum, out_of_memory,
+    SpanSums, Stepwise, fragmentation, insights, lives, minimum, out_of_memory, prepare_insights,
 };
 use vramscope_format::Units;
 use vramscope_naming::Name;
@@ -138,7 +138,11 @@ impl Opened {
 
     /// What is worth a word about a device, with sizes in binary units.
     pub fn findings(&self, replay: &Replay) -> Vec<Finding> {
-        self.once(replay, || insights(&self.snapshot, replay, &|bytes| Units::Binary.size(bytes)))
+        let size = |bytes| Units::Binary.size(bytes);
+        self.once(replay, || {
+            let prepare = || prepare_insights(&self.snapshot, replay);
+            rayon::join(prepare, || insights(&self.snapshot, replay, &size)).1
+        })
     }
 
     /// The annotations of a device as spans, in order of beginning.

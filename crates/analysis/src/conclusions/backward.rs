@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 use vramscope_format::{backward_function, place};
 use vramscope_mapped::Buffer;
-use vramscope_snapshot::{Additions, EventIdx, Frame, FrameId, Snapshot, StackId, StrId};
+use vramscope_snapshot::{Additions, Frame, FrameId, Snapshot, StackId, StrId};
 
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::{Part, Passes};
@@ -15,6 +15,7 @@ use crate::conclusions::run::Run;
 use crate::questions::frames::{autograd_node, is_internal, user_frame};
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Moment};
+use crate::replay::pairing::Link;
 
 /// For each allocation of a backward pass the forward allocation that the pass frees next.
 #[derive(Clone, Debug, Default)]
@@ -29,12 +30,14 @@ impl Answers {
         let mut answers = vec![0; allocations.len()];
         let mut waiting: Vec<AllocIdx> = Vec::new();
         let (opened, released): (&[Moment], &[Moment]) = (&allocations.opened, &allocations.released);
+        let links: &[Link] = replay.source().links;
         for pass in passes.of(Part::Backward) {
             let mut last = 0;
-            for row in pass.from.0..pass.to.0 {
-                let Some(index) = replay.allocation_of(EventIdx(row)) else { continue };
+            let rows = links.iter().enumerate().take(pass.to.0 as usize).skip(pass.from.0 as usize);
+            for (row, link) in rows {
+                let Some(index) = link.as_allocation() else { continue };
                 let (opened, released) = (opened[index.index()], released[index.index()]);
-                let now = Moment(row + 1);
+                let now = Moment(row as u32 + 1);
                 if opened == now {
                     waiting.push(index);
                 } else if released == now && opened <= pass.from && opened > Moment::START {
@@ -144,6 +147,8 @@ struct Owners<'a> {
     /// Frames that may be added: no more than the file has itself.
     room: usize,
     known: HashMap<(Option<&'a str>, Forward), Option<StackId>>,
+    /// The same by the stack that was recorded, which is what all but a few are found by.
+    seen: HashMap<(StackId, Forward), Option<StackId>>,
 }
 
 impl<'a> Owners<'a> {
@@ -161,6 +166,7 @@ impl<'a> Owners<'a> {
             room: table.recorded().map(|stack| table.get(stack).len()).sum::<usize>()
                 + snapshot.strings.len(),
             known: HashMap::new(),
+            seen: HashMap::new(),
         }
     }
 
@@ -172,7 +178,16 @@ impl<'a> Owners<'a> {
 
     /// The stack for memory that was recorded with `stack`.
     fn stack(&mut self, stack: StackId, forward: Forward) -> Option<StackId> {
-        let node = autograd_node(self.snapshot, stack);
+        if let Some(seen) = self.seen.get(&(stack, forward)) {
+            return *seen;
+        }
+        let made = self.made(autograd_node(self.snapshot, stack), forward);
+        self.seen.insert((stack, forward), made);
+        made
+    }
+
+    /// The stack for memory of a node.
+    fn made(&mut self, node: Option<&'a str>, forward: Forward) -> Option<StackId> {
         if let Some(known) = self.known.get(&(node, forward)) {
             return *known;
         }

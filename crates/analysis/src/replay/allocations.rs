@@ -258,7 +258,12 @@ impl Iterator for Walk<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let row = self.rows.next()?;
         let index = AllocIdx(row as u32);
-        Some((index, self.slices.map_or_else(|| self.allocations.get(index), |slices| slices.get(row))))
+        // Not `map_or_else`: that would be a call for each row.
+        let allocation = match &self.slices {
+            Some(slices) => slices.get(row),
+            None => self.allocations.get(index),
+        };
+        Some((index, allocation))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

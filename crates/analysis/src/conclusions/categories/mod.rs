@@ -157,19 +157,22 @@ pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categori
     let roles = Roles::new(snapshot, replay);
     let (mut of, mut known_by) = by_lives(snapshot, replay);
     let is_told = !numbers.is_empty() || !roles.is_empty() || profiler.has_any;
-    for (index, allocation) in replay.allocations().iter().filter(|_| is_told) {
-        let role = || roles.of(index).map(|storage| of_role(storage.role));
-        let recorded = by_user(index, &allocation).or_else(role).or_else(|| profiler.category(&allocation));
-        if let Some(category) = recorded {
-            of[index.index()] = category;
-            known_by[index.index()] = KnownBy::Recorded;
-        } else if !roles.is_empty() && is_contradicted(of[index.index()], &allocation, run) {
-            let is_in_flight =
-                run.passes().inside(allocation.opened).is_some_and(|pass| pass.to >= replay.end());
-            (of[index.index()], known_by[index.index()]) = match is_in_flight {
-                true => (TEMPORARY, KnownBy::Likely),
-                false => (OTHER, KnownBy::Unknown),
-            };
+    if is_told {
+        for (index, allocation) in replay.allocations().iter() {
+            let role = || roles.of(index).map(|storage| of_role(storage.role));
+            let recorded =
+                by_user(index, &allocation).or_else(role).or_else(|| profiler.category(&allocation));
+            if let Some(category) = recorded {
+                of[index.index()] = category;
+                known_by[index.index()] = KnownBy::Recorded;
+            } else if !roles.is_empty() && is_contradicted(of[index.index()], &allocation, run) {
+                let is_in_flight =
+                    run.passes().inside(allocation.opened).is_some_and(|pass| pass.to >= replay.end());
+                (of[index.index()], known_by[index.index()]) = match is_in_flight {
+                    true => (TEMPORARY, KnownBy::Likely),
+                    false => (OTHER, KnownBy::Unknown),
+                };
+            }
         }
     }
     let known_by = known_by.into_iter().map(|known| known as u8).collect();

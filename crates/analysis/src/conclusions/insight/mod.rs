@@ -95,6 +95,13 @@ pub fn insights(snapshot: &Snapshot, replay: &Replay, bytes: ShowBytes<'_>) -> V
     find(snapshot, replay, bytes, every_kind)
 }
 
+/// Works out ahead what [`insights`] asks for last. A caller that has threads does both at once.
+pub fn prepare_insights(snapshot: &Snapshot, replay: &Replay) {
+    if weights::looks_at(snapshot, replay) {
+        Run::of(snapshot, replay).categories();
+    }
+}
+
 /// The findings about failed allocations alone, in the order of the trace.
 pub fn out_of_memory(snapshot: &Snapshot, replay: &Replay, bytes: ShowBytes<'_>) -> Vec<Finding> {
     find(snapshot, replay, bytes, oom::find)

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use vramscope_snapshot::Frame;
+use vramscope_snapshot::{Frame, Snapshot};
 
 use super::{Amount, Case, Finding, Kind, Severity, Site, signed};
 use crate::conclusions::passes::Part;
 use crate::conclusions::recipe::Recipe;
 use crate::questions::frames::is_of_program;
+use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 use crate::replay::counters::Counter;
 
@@ -35,6 +36,11 @@ pub(super) fn find(case: &Case<'_>, is_short: bool) -> Vec<Finding> {
     found.into_iter().flatten().collect()
 }
 
+/// Whether there is enough memory, with stacks, to ask what it is for.
+pub(super) fn looks_at(snapshot: &Snapshot, replay: &Replay) -> bool {
+    signed(replay.peak(Counter::Requested).bytes) >= LEAST_BYTES && !snapshot.stacks.is_empty()
+}
+
 /// Blocks by size: how many of each.
 type Sizes = BTreeMap<u64, usize>;
 
@@ -57,11 +63,11 @@ struct Model {
 impl Model {
     fn new(case: &Case<'_>) -> Option<Self> {
         let replay = case.replay;
-        let peak = replay.peak(Counter::Requested);
-        let bytes = signed(peak.bytes);
-        if bytes < LEAST_BYTES || case.snapshot.stacks.is_empty() {
+        if !looks_at(case.snapshot, replay) {
             return None;
         }
+        let peak = replay.peak(Counter::Requested);
+        let bytes = signed(peak.bytes);
         let is_parameter = |index: &AllocIdx| case.category(*index) == "parameters";
         let live = replay.live(peak.at).into_iter().filter(is_parameter);
         let parameters: Vec<_> = live.map(|index| replay.allocation(index)).collect();
