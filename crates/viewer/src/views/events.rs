@@ -1,13 +1,15 @@
 //! The events one by one, in step with the cursor.
 
-use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
+use egui::{Align2, Rect, RichText, Sense, Ui, pos2, vec2};
 use vramscope_analysis::Moment;
 use vramscope_engine::{AskEvents, EventRow};
-use vramscope_format::{count, elide_place, plural, since, size, words};
+use vramscope_format::{count, elide_place, fit, plural, since, size, words};
+use vramscope_snapshot::EventIdx;
 
 use crate::app::App;
 use crate::requests::Slot;
 use crate::theme;
+use crate::views::long::Long;
 use crate::views::tree::ROW;
 
 /// What the list keeps.
@@ -36,15 +38,12 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui) {
         ui.label(RichText::new(format!("of {}", plural(summary.events, "event"))).color(palette.dim));
     });
     ui.spacing_mut().item_spacing.y = 0.0;
-    let mut area = ScrollArea::vertical().id_salt("events").auto_shrink([false, false]);
     let cursor = app.selection.cursor;
-    if app.parts.events.shown != Some(cursor) {
-        app.parts.events.shown = Some(cursor);
-        let middle = (ui.available_height() / ROW / 2.0).floor();
-        let row = cursor.event().map_or(0.0, |event| event.0 as f32);
-        area = area.vertical_scroll_offset(((row - middle) * ROW).max(0.0));
-    }
-    area.show_rows(ui, ROW, summary.events as usize, |ui, rows| {
+    let moved = app.parts.events.shown != Some(cursor);
+    app.parts.events.shown = Some(cursor);
+    let to = moved.then(|| cursor.event().map_or(0, EventIdx::index));
+    let list = Long { name: "events", total: summary.events as usize, height: ui.available_height(), to };
+    list.show(ui, |ui, rows| {
         let (first, count) = (rows.start as u32, rows.len() as u32);
         let answer = app.requests.want(Slot::Events, AskEvents { of, first, count });
         for at in rows {
@@ -94,8 +93,9 @@ fn line(app: &mut App, ui: &mut Ui, row: Option<&EventRow>) {
         "segment_alloc" | "segment_free" | "segment_map" | "segment_unmap" => palette.accent,
         _ => palette.dim,
     };
-    // Words of up to fourteen letters: "free requested".
-    put(if wide { 124.0 } else { 100.0 }, Align2::LEFT_CENTER, &words(&row.action), color);
+    // Up to "free requested" it is whole, and where there is room up to "workspace snapshot".
+    let (wide, letters) = if wide { (144.0, 18) } else { (112.0, 14) };
+    put(wide, Align2::LEFT_CENTER, &fit(&words(&row.action), letters), color);
     put(76.0, Align2::RIGHT_CENTER, &size(row.size), palette.text);
     if rect.width() > 700.0 {
         let address = match row.failed {

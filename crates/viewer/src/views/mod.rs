@@ -3,7 +3,7 @@
 mod alone;
 mod annotations;
 mod axes;
-mod breakdown;
+pub(crate) mod breakdown;
 mod compare;
 mod curves;
 pub(crate) mod detail;
@@ -17,6 +17,7 @@ pub(crate) mod insights;
 mod labels;
 mod legend;
 mod lifetimes;
+mod long;
 pub(crate) mod lower;
 mod map;
 mod marks;

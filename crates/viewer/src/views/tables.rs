@@ -1,6 +1,6 @@
 //! Tables of allocations and stacks: sorted by any column, filtered, a page at a time however many there are.
 
-use egui::{Align2, Rect, RichText, ScrollArea, Sense, Ui, pos2, vec2};
+use egui::{Align2, Rect, RichText, Sense, Ui, pos2, vec2};
 use vramscope_analysis::Moment;
 use vramscope_analysis::query::FILTER_GRAMMAR;
 use vramscope_engine::{
@@ -12,6 +12,7 @@ use vramscope_snapshot::StackId;
 use crate::app::App;
 use crate::requests::Slot;
 use crate::theme::{self, Palette};
+use crate::views::long::Long;
 use crate::views::lower::choice;
 use crate::views::tree::ROW;
 
@@ -206,9 +207,8 @@ fn body<Row>(app: &mut App, ui: &mut Ui, page: &Page<Row>, mut draw: impl FnMut(
     ui.spacing_mut().item_spacing.y = 0.0;
     let room = ui.available_height() - 18.0;
     let mut seen = 0..0;
-    // Egui's own least height would push the line below the rows out of a low view.
-    let area = ScrollArea::vertical().max_height(room).min_scrolled_height(ROW);
-    area.auto_shrink([false, false]).show_rows(ui, ROW, page.total as usize, |ui, range| {
+    let list = Long { name: "rows", total: page.total as usize, height: room, to: None };
+    list.show(ui, |ui, range| {
         seen = range.clone();
         for at in range {
             match (at as u32).checked_sub(page.first).and_then(|at| page.rows.get(at as usize)) {
