@@ -11,6 +11,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
 use image::RgbaImage;
 use vramscope_analysis::Moment;
+use vramscope_engine::ReportOf;
 use vramscope_engine::color::Scheme;
 
 use super::{click, key, open, point, root, settle, window};
@@ -33,8 +34,14 @@ fn tab(harness: &mut Harness<'static, App>, tab: Tab) {
     harness.run_steps(6);
 }
 
+/// One of the tables of a tab that has several.
+fn table(harness: &mut Harness<'static, App>, what: ReportOf) {
+    harness.state_mut().parts.breakdown.what = what;
+    tab(harness, Tab::Breakdown);
+}
+
 /// Views of one recording, one after the other.
-const VIEWS: [(&str, Act); 18] = [
+const VIEWS: [(&str, Act); 22] = [
     ("timeline", |_| {}),
     ("segments", |harness| tab(harness, Tab::Segments)),
     ("state", |harness| {
@@ -49,7 +56,11 @@ const VIEWS: [(&str, Act); 18] = [
     ("tree", |harness| tab(harness, Tab::Tree)),
     ("lifetimes", |harness| tab(harness, Tab::Lifetimes)),
     ("tables", |harness| tab(harness, Tab::Tables)),
-    ("breakdown", |harness| tab(harness, Tab::Breakdown)),
+    ("modules", |harness| table(harness, ReportOf::Modules)),
+    ("phases", |harness| table(harness, ReportOf::Phases)),
+    ("steps", |harness| table(harness, ReportOf::Steps)),
+    ("pools", |harness| table(harness, ReportOf::Pools)),
+    ("fragmentation", |harness| table(harness, ReportOf::Fragmentation)),
     ("compare", |harness| tab(harness, Tab::Compare)),
     ("whatif", |harness| {
         tab(harness, Tab::WhatIf);
@@ -126,12 +137,12 @@ fn check(views: &[(&str, Act)]) {
 
 #[test]
 fn views_of_memory_look_as_they_did() {
-    check(&VIEWS[..9]);
+    check(&VIEWS[..11]);
 }
 
 #[test]
 fn views_of_findings_look_as_they_did() {
-    check(&VIEWS[9..]);
+    check(&VIEWS[11..]);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use egui::epaint::ClippedShape;
 use egui::{Key, Rect, Shape};
 use egui_kittest::Harness;
 
-use super::{click, key, open, point, settle, window};
+use super::{Direct, click, key, open, point, root, settle, window};
 use crate::App;
-use crate::views::Tab;
+use crate::views::{Tab, breakdown};
 
 const TABS: [Tab; 13] = [
     Tab::Insights,
@@ -104,20 +104,34 @@ fn check(harness: &Harness<'static, App>, place: &str, found: &mut Vec<String>) 
 /// A size of the window in points, and how many pixels a point has.
 type Size = (f32, f32, f32);
 
+fn resize(harness: &mut Harness<'static, App>, (width, height, scale): Size) {
+    // In one frame with another scale, the size would be ignored.
+    harness.set_pixels_per_point(scale);
+    harness.step();
+    harness.set_size(egui::vec2(width, height));
+    settle(harness);
+    assert_eq!(harness.ctx.content_rect().size(), egui::vec2(width, height));
+}
+
+/// Opens every tab, and each table of the one that has several.
+fn every_tab(harness: &mut Harness<'static, App>, name: &str, found: &mut Vec<String>) {
+    for tab in TABS {
+        harness.state_mut().open_tab(tab);
+        harness.run_steps(4);
+        check(harness, &format!("{name}, {tab:?}"), found);
+        for (what, table) in breakdown::ALL.iter().filter(|_| tab == Tab::Breakdown) {
+            harness.state_mut().parts.breakdown.what = *what;
+            harness.run_steps(3);
+            check(harness, &format!("{name}, {table}"), found);
+        }
+    }
+}
+
 fn every_view(mut harness: Harness<'static, App>, name: &str, sizes: &[Size], found: &mut Vec<String>) {
     for &(width, height, scale) in sizes {
-        // In one frame with another scale, the size would be ignored.
-        harness.set_pixels_per_point(scale);
-        harness.step();
-        harness.set_size(egui::vec2(width, height));
-        settle(&mut harness);
-        assert_eq!(harness.ctx.content_rect().size(), egui::vec2(width, height));
+        resize(&mut harness, (width, height, scale));
         let name = &format!("{name} at scale {scale}");
-        for tab in TABS {
-            harness.state_mut().open_tab(tab);
-            harness.run_steps(4);
-            check(&harness, &format!("{name} at {width} × {height}, {tab:?}"), found);
-        }
+        every_tab(&mut harness, &format!("{name} at {width} × {height}"), found);
         harness.state_mut().open_tab(Tab::Flame);
         let at = point(&harness, 0.7, 0.3);
         click(&mut harness, at);
@@ -201,6 +215,59 @@ fn no_text_lies_on_another_one_whatever_is_open() {
     every_view(window(&[("cudagraph_pools", "")]), "pools", &NARROW, &mut found);
     let ranks = [("expandable", "rank 0"), ("expandable_mixed", "rank 1"), ("oom", "rank 2")];
     every_view(window(&ranks), "ranks", &NARROW, &mut found);
-    every_view(open(super::Direct::on("inputs/ascend")), "ascend", &NARROW, &mut found);
+    every_view(open(Direct::on("inputs/ascend")), "ascend", &NARROW, &mut found);
     clean(&found);
+}
+
+/// Every recording in every tab, in one window. Each has one size, and the sizes take turns; with `EVERY_SIZE=1` it has all of
+/// them, which takes minutes. `part` of `PARTS`, for as many cores.
+fn every_recording(part: usize) {
+    let has_every_size = std::env::var_os("EVERY_SIZE").is_some();
+    let sizes = [LARGE.as_slice(), &SMALL].concat();
+    let recordings: Vec<_> = recordings().into_iter().skip(part).step_by(PARTS).enumerate().collect();
+    let mut harness = open(Direct::default());
+    let (mut found, mut shown) = (Vec::new(), 0);
+    // Letters are drawn anew with each scale, which takes longest.
+    for (turn, &size) in sizes.iter().enumerate() {
+        resize(&mut harness, size);
+        for (number, path) in &recordings {
+            if has_every_size || number % sizes.len() == turn {
+                let ctx = harness.ctx.clone();
+                *harness.state_mut() = App::new(&ctx, Box::new(Direct::on(path)), None);
+                settle(&mut harness);
+                shown += usize::from(harness.state().device().is_some());
+                every_tab(&mut harness, &format!("{path} at {size:?}"), &mut found);
+            }
+        }
+    }
+    assert!(shown + 2 >= recordings.len(), "all but those that are empty are shown: {shown}");
+    clean(&found);
+}
+
+const PARTS: usize = 2;
+
+/// All recordings of the repository, as paths in `testdata`.
+fn recordings() -> Vec<String> {
+    let files = ["recordings", "roles"].into_iter().flat_map(|folder| {
+        let entries = std::fs::read_dir(root().join("testdata").join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| !name.contains(".json") || name.starts_with("formats_json.json"))
+            .map(move |name| format!("{folder}/{name}"))
+    });
+    let mut paths: Vec<_> = files.filter(|path| path.ends_with(".xz")).collect();
+    paths.extend(["inputs/ascend", "inputs/ascend_db", "inputs/npu_oom", "inputs/kineto"].map(str::to_owned));
+    paths.sort();
+    assert!(paths.len() > 100, "{} recordings", paths.len());
+    paths
+}
+
+#[test]
+fn no_text_lies_on_another_one_in_any_recording() {
+    every_recording(0);
+}
+
+#[test]
+fn no_text_lies_on_another_one_in_any_other_recording() {
+    every_recording(1);
 }

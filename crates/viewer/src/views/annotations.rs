@@ -13,7 +13,7 @@ const LANE: f32 = 18.0;
 /// About the width of a letter of a label.
 const LETTER: f32 = 6.4;
 /// Deeper ones share the last lane.
-const MOST_LANES: u32 = 4;
+const MOST_LANES: usize = 4;
 
 /// A span as it lies on the axis.
 #[derive(Clone, Copy)]
@@ -36,13 +36,30 @@ fn refresh(app: &mut App, summary: &Summary) {
     if app.parts.annotations.of == of {
         return;
     }
-    let deepest = summary.spans.iter().map(|span| span.depth + 1).max().unwrap_or(0).min(MOST_LANES);
-    let mut lanes = vec![Vec::new(); deepest as usize];
-    for (row, span) in summary.spans.iter().enumerate() {
+    let spans = summary.spans.iter().enumerate();
+    let marks = spans.map(|(row, span)| {
         let (from, to) = ends(span, axis);
-        lanes[span.depth.min(deepest - 1) as usize].push(Mark { from, to, row: row as u32 });
+        (span.depth as usize, Mark { from, to, row: row as u32 })
+    });
+    app.parts.annotations = Lanes { of, lanes: in_lanes(marks) };
+}
+
+/// Marks in the lanes of their depths. One that another one there overlaps, as those of threads do, goes to the next lane that
+/// is free; the last takes what no other has room for.
+fn in_lanes(marks: impl Iterator<Item = (usize, Mark)>) -> Vec<Vec<Mark>> {
+    let mut lanes: Vec<Vec<Mark>> = Vec::new();
+    // Where the marks of each lane end so far.
+    let mut ends = [f64::MIN; MOST_LANES];
+    for (depth, mark) in marks {
+        let free = (depth..MOST_LANES).find(|&lane| ends[lane] <= mark.from);
+        let lane = free.unwrap_or(MOST_LANES - 1);
+        ends[lane] = ends[lane].max(mark.to);
+        if lanes.len() <= lane {
+            lanes.resize(lane + 1, Vec::new());
+        }
+        lanes[lane].push(mark);
     }
-    app.parts.annotations = Lanes { of, lanes };
+    lanes
 }
 
 /// Height of all lanes.
@@ -77,6 +94,8 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     let mut thin = egui::Mesh::default();
     for (depth, lane) in app.parts.annotations.lanes.iter().enumerate() {
         let top = strip.top() + depth as f32 * LANE;
+        // Where the names written so far end: in the last lane, marks may lie on each other.
+        let mut named = strip.left();
         // The last one that begins left of the picture may reach into it.
         let mut at = lane.partition_point(|mark| mark.from < view.x.0).saturating_sub(1);
         while let Some(&Mark { from, to, row }) = lane.get(at) {
@@ -114,12 +133,12 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
                 0.0,
                 hue.gamma_multiply(0.9),
             );
-            let at = pos2(bar.left().max(strip.left()) + 7.0, bar.center().y);
+            let at = pos2((bar.left().max(strip.left()) + 7.0).max(named + LETTER), bar.center().y);
             let columns = ((bar.right().min(strip.right()) - at.x - 3.0) / LETTER) as usize;
             // Two letters and a dot say nothing.
             if columns >= span.name.chars().count().min(4) {
                 let text = fit(&span.name, columns);
-                painter.text(at, Align2::LEFT_CENTER, text, theme::label(), palette.text);
+                named = painter.text(at, Align2::LEFT_CENTER, text, theme::label(), palette.text).right();
             }
         }
     }

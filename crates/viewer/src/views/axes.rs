@@ -38,9 +38,11 @@ pub(crate) fn numbers(painter: &Painter, view: &View, rect: Rect, palette: &Pale
     let mut left = rect.left() - 2.0;
     for (x, text) in places(view, rect) {
         painter.vline(x, rect.bottom()..=rect.bottom() + 4.0, Stroke::new(1.0, palette.line));
-        let at = pos2(x, rect.bottom() + 5.0);
-        let place = painter.text(at, Align2::CENTER_TOP, text, theme::tick(), palette.dim);
-        left = left.min(place.left());
+        let galley = painter.layout_no_wrap(text, theme::tick(), palette.dim);
+        // Below its line, but for the last, which may have no room to its right.
+        let at = (x - galley.size().x / 2.0).min(painter.clip_rect().right() - 1.0 - galley.size().x);
+        left = left.min(at);
+        painter.galley(pos2(at, rect.bottom() + 5.0), galley, palette.dim);
     }
     let what = if view.axis == Axis::Events { "events" } else { "time" };
     painter.text(pos2(left - 6.0, rect.bottom() + 5.0), Align2::RIGHT_TOP, what, theme::small(), palette.dim);

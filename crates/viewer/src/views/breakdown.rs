@@ -11,7 +11,7 @@ use crate::theme;
 use crate::views::lower::choice;
 use crate::views::tree::ROW;
 
-const ALL: [(ReportOf, &str); 5] = [
+pub(crate) const ALL: [(ReportOf, &str); 5] = [
     (ReportOf::Modules, "modules"),
     (ReportOf::Phases, "phases"),
     (ReportOf::Steps, "steps"),
@@ -25,7 +25,7 @@ const NAME: f32 = 150.0;
 /// What the tables keep.
 #[derive(Default)]
 pub(crate) struct Breakdown {
-    what: ReportOf,
+    pub(crate) what: ReportOf,
     /// The column that rows are sorted by, the greatest first; in their own order if `None`.
     sort: Option<usize>,
 }

@@ -176,10 +176,10 @@ fn evidence(app: &App, ui: &mut Ui, insight: &Insight) {
     for (name, value) in &insight.evidence {
         ui.horizontal(|ui| {
             let (rect, _) = ui.allocate_exact_size(egui::vec2(wide, 16.0), egui::Sense::hover());
-            let painter = ui.painter_at(rect);
-            let name = vramscope_format::fit(name, (wide / 6.6) as usize);
-            let at = rect.left_center();
-            painter.text(at, egui::Align2::LEFT_CENTER, name, theme::body(), palette.dim);
+            let name = egui::WidgetText::from(RichText::new(name).color(palette.dim));
+            let name = name.into_galley(ui, Some(egui::TextWrapMode::Truncate), wide - 6.0, theme::body());
+            let at = egui::Align2::LEFT_CENTER.anchor_size(rect.left_center(), name.size()).min;
+            ui.painter().galley(at, name, palette.dim);
             ui.add(egui::Label::new(RichText::new(value).font(theme::mono())).truncate().selectable(true));
         });
     }

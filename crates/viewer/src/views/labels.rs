@@ -1,6 +1,6 @@
 //! Names written into bands that have room for them.
 
-use egui::{Color32, Painter, Pos2, Rect, Vec2, pos2, vec2};
+use egui::{Align2, Color32, Painter, Pos2, Rect, Vec2, pos2, vec2};
 use vramscope_engine::color::{ColorBy, Coloring};
 use vramscope_engine::{Owner, Tile, paint};
 use vramscope_format::{elide_place, size};
@@ -33,12 +33,13 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
+    /// Draws them where none of `taken` is.
     pub(crate) fn draw(
         &mut self,
         painter: &Painter,
         shown: &Shown,
-        view: &View,
-        plot: Rect,
+        (view, plot): (&View, Rect),
+        taken: &[Rect],
         coloring: &Coloring<'_>,
     ) {
         let (tile, version) = (&*shown.tile, shown.version);
@@ -60,25 +61,31 @@ impl Labels {
             let rect = Rect::from_two_pos(at(rect.min), at(rect.max));
             let color = coloring.of(owner);
             let behind = if *pale { paint::paled(color, coloring.ground) } else { color };
-            write(painter, rect, owner, tile.line(owner.line), rgb(behind));
+            write(painter, rect, taken, (owner, tile.line(owner.line)), rgb(behind));
         }
     }
 }
 
-fn write(painter: &Painter, rect: Rect, owner: &Owner, line: &str, behind: Color32) {
+fn write(painter: &Painter, rect: Rect, taken: &[Rect], (owner, line): (&Owner, &str), behind: Color32) {
     let color = Palette::on(behind).gamma_multiply(0.85);
     let size = size(owner.requested);
     let inner = painter.with_clip_rect(rect.intersect(painter.clip_rect()).shrink2(vec2(4.0, 0.0)));
     let middle = pos2(rect.left() + 6.0, rect.center().y);
+    let put = |down: f32, text: String, color: Color32| {
+        let galley = inner.layout_no_wrap(text, theme::tick(), color);
+        let place = Align2::LEFT_CENTER.anchor_size(middle + vec2(0.0, down), galley.size());
+        if !taken.iter().any(|taken| taken.intersects(place)) {
+            inner.galley(place.min, galley, color);
+        }
+    };
     let two = rect.height() > 34.0;
-    let font = theme::tick();
-    let room = theme::columns(painter, &font, rect.width() - 12.0);
+    let room = theme::columns(painter, &theme::tick(), rect.width() - 12.0);
     let line = elide_place(line, if two { room } else { room.saturating_sub(size.len() + 2) });
     if two {
-        inner.text(middle - vec2(0.0, 7.0), egui::Align2::LEFT_CENTER, line, font.clone(), color);
-        inner.text(middle + vec2(0.0, 7.0), egui::Align2::LEFT_CENTER, size, font, color.gamma_multiply(0.8));
+        put(-7.0, line, color);
+        put(7.0, size, color.gamma_multiply(0.8));
     } else {
-        inner.text(middle, egui::Align2::LEFT_CENTER, format!("{size}  {line}"), font, color);
+        put(0.0, format!("{size}  {line}"), color);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lines and words over the memory timeline: what is held, the capacity, failed allocations, the peak.
 
-use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, pos2, vec2};
+use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, Vec2, pos2, vec2};
 use vramscope_analysis::Moment;
 use vramscope_analysis::pictures::Axis;
 use vramscope_engine::{Curve, Summary};
@@ -10,14 +10,19 @@ use crate::app::App;
 use crate::theme::{self, Palette};
 use crate::views::timeline::steps;
 
-/// Room that the words beside a failed allocation take.
+/// Failed allocations that are closer than this have one name.
 const OOM_ROOM: f32 = 220.0;
-const PEAK_ROOM: f32 = 260.0;
-const NOTE_ROOM: f32 = 300.0;
 /// Letters of a note that are shown; the rest is in its field.
 const NOTE_LETTERS: usize = 40;
 
-/// Draws them, and gives where failed allocations are named, with the moments after them.
+/// Where words lie over the picture.
+pub(crate) struct Placed {
+    pub(crate) words: Vec<Rect>,
+    /// Where failed allocations are named, and the moments after them.
+    pub(crate) failures: Vec<(Rect, Moment)>,
+}
+
+/// Draws them, and says where.
 pub(crate) fn draw(
     painter: &Painter,
     app: &App,
@@ -25,14 +30,15 @@ pub(crate) fn draw(
     (curve, simulated): (Option<&Curve>, Option<(String, Vec<Pos2>)>),
     plot: Rect,
     palette: &Palette,
-) -> Vec<(Rect, Moment)> {
-    let mut tags = Tags { painter, plot, palette, placed: Vec::new(), failures: Vec::new() };
+) -> Placed {
+    let placed = Placed { words: Vec::new(), failures: Vec::new() };
+    let mut tags = Tags { painter, plot, palette, placed };
     failures(&mut tags, app, summary);
     notes(&mut tags, app);
     if app.isolated.is_some() {
         // The rest would be numbers of other memory.
         isolated_peak(&mut tags, app);
-        return tags.failures;
+        return tags.placed;
     }
     if let Some(curve) = curve.filter(|_| summary.has.reserved) {
         held_line(&mut tags, app, curve);
@@ -42,7 +48,7 @@ pub(crate) fn draw(
     }
     capacity_line(&mut tags, app);
     peak(&mut tags, app, summary);
-    tags.failures
+    tags.placed
 }
 
 /// Small text on a piece of the ground, so that it can be read over a picture.
@@ -66,26 +72,34 @@ struct Tags<'a> {
     painter: &'a Painter,
     plot: Rect,
     palette: &'a Palette,
-    placed: Vec<Rect>,
-    /// Where failed allocations are named, and the moments after them.
-    failures: Vec<(Rect, Moment)>,
+    placed: Placed,
 }
 
 impl Tags<'_> {
+    fn size(&self, text: &str) -> Vec2 {
+        self.painter.layout_no_wrap(text.to_owned(), theme::tick(), Color32::PLACEHOLDER).size()
+    }
+
     /// Writes at a place, or right below what is there already.
     fn put(&mut self, at: Pos2, align: Align2, text: &str, color: Color32) {
-        let size = self.painter.layout_no_wrap(text.to_owned(), theme::tick(), color).size();
-        let mut rect = align.anchor_size(at, size).expand2(vec2(4.0, 1.0));
-        while let Some(taken) = self.placed.iter().find(|taken| taken.intersects(rect)) {
+        let mut rect = align.anchor_size(at, self.size(text)).expand2(vec2(4.0, 1.0));
+        while let Some(taken) = self.placed.words.iter().find(|taken| taken.intersects(rect)) {
             rect = rect.translate(vec2(0.0, taken.bottom() + 2.0 - rect.top()));
         }
-        self.placed.push(rect);
+        self.placed.words.push(rect);
         tag(self.painter, rect.shrink2(vec2(4.0, 1.0)).min, Align2::LEFT_TOP, text, color, self.palette);
     }
 
-    /// Whether there is room for something so wide beside a line, and on which side.
-    fn beside(&self, x: f32, wide: f32) -> (f32, Align2) {
-        if x > self.plot.right() - wide { (x - 9.0, Align2::RIGHT_TOP) } else { (x + 9.0, Align2::LEFT_TOP) }
+    /// Writes beside a line, on the side that has more room if the right one has too little, and as much as fits there.
+    fn put_beside(&mut self, (x, y): (f32, f32), text: &str, color: Color32) {
+        let (wide, plot) = (self.size(text).x + 13.0, self.plot);
+        let (left, right) = (x - plot.left(), plot.right() - x);
+        let (at, align, room) = match right < wide && left > right {
+            true => (x - 9.0, Align2::RIGHT_TOP, left),
+            false => (x + 9.0, Align2::LEFT_TOP, right),
+        };
+        let text = fit(text, theme::columns(self.painter, &theme::tick(), room - 13.0));
+        self.put(pos2(at, y), align, &text, color);
     }
 }
 
@@ -155,9 +169,9 @@ fn failures(tags: &mut Tags<'_>, app: &App, summary: &Summary) {
         if x - last > OOM_ROOM {
             last = x;
             let text = format!("out of memory: {} requested", size(oom.requested));
-            let (at, align) = tags.beside(x, OOM_ROOM);
-            tags.put(pos2(at, plot.top() + 2.0), align, &text, color);
-            tags.failures.extend(tags.placed.last().map(|rect| (*rect, oom.at)));
+            tags.put_beside((x, plot.top() + 2.0), &text, color);
+            let name = tags.placed.words.last().map(|rect| (*rect, oom.at));
+            tags.placed.failures.extend(name);
         }
     }
 }
@@ -171,8 +185,7 @@ fn notes(tags: &mut Tags<'_>, app: &App) {
             let line = [pos2(x, plot.top()), pos2(x, plot.bottom())];
             tags.painter.extend(egui::Shape::dotted_line(&line, color, 5.0, 0.8));
             let text = fit(&note.text, NOTE_LETTERS);
-            let (at, align) = tags.beside(x, NOTE_ROOM);
-            tags.put(pos2(at, plot.top() + 20.0), align, &text, color);
+            tags.put_beside((x, plot.top() + 20.0), &text, color);
         }
     }
 }
@@ -206,8 +219,7 @@ fn flag(tags: &mut Tags<'_>, app: &App, (x, level): (f64, i64), text: &str) {
     let flag = app.camera.view.screen(plot, x, level as f64);
     if plot.expand(2.0).contains(flag) {
         tags.painter.circle(flag, 3.0, tags.palette.ground, Stroke::new(1.5, color));
-        let (x, align) = tags.beside(flag.x, PEAK_ROOM);
-        tags.put(pos2(x, (flag.y - 15.0).max(plot.top() + 2.0)), align, text, color);
+        tags.put_beside((flag.x, (flag.y - 15.0).max(plot.top() + 2.0)), text, color);
     }
 }
 

@@ -101,13 +101,13 @@ pub(crate) fn show(app: &mut App, ui: &mut Ui, rect: Rect) {
     }
     let tile = pictures(app, ui, of, &summary, plot, &inside);
     let simulated = simulated(app, of, plot, ui.pixels_per_point());
-    let failures = marks::draw(&inside, app, &summary, (curve.as_deref(), simulated), plot, &palette);
+    let placed = marks::draw(&inside, app, &summary, (curve.as_deref(), simulated), plot, &palette);
     if let Some(tile) = &tile {
         let view = app.camera.view;
         let mut labels = std::mem::take(&mut app.parts.timeline.labels);
-        labels.draw(&inside, tile, &view, plot, &app.coloring(None, summary.last()));
+        labels.draw(&inside, tile, (&view, plot), &placed.words, &app.coloring(None, summary.last()));
         app.parts.timeline.labels = labels;
-        if !failure(app, ui, &failures, &response) {
+        if !failure(app, ui, &placed.failures, &response) {
             hover(app, ui, &inside, tile, plot, &response, &palette);
         }
         menu(app, &response);
