@@ -138,6 +138,20 @@ impl Tty {
 }
 
 #[test]
+fn nothing_is_written_while_nothing_changes() {
+    let mut tty = Tty::start(&["--no-cache"], &[recording("oom.pickle.xz")], (120, 40), &[]);
+    tty.shows("out of memory at event").shows("live at event 11 822");
+    let began = Instant::now();
+    let mut written = 0;
+    while written != tty.raw().len() {
+        written = tty.raw().len();
+        assert!(began.elapsed() < PATIENCE, "it writes on and on");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    tty.type_keys("\r").shows("%par");
+}
+
+#[test]
 fn load_timeline_detail_search_resize_quit() {
     let mut tty = Tty::start(&[], &[recording("oom.pickle.xz")], (80, 24), &[]);
     tty.shows("event 11 822").shows("out of memory").shows("live at event 11 822, by line");

@@ -23,8 +23,8 @@ impl App {
         self.effects.push(Effect::Load(job));
     }
 
-    /// Takes what the threads have done, and works out once what is about to be drawn.
-    pub fn receive(&mut self, news: impl IntoIterator<Item = News>) {
+    /// Takes what the threads have done, and works out once what is about to be drawn. Returns whether there was anything.
+    pub fn receive(&mut self, news: impl IntoIterator<Item = News>) -> bool {
         let mut is_any = false;
         for news in news {
             self.take(news);
@@ -33,6 +33,7 @@ impl App {
         if is_any {
             self.refresh();
         }
+        is_any
     }
 
     fn take(&mut self, news: News) {

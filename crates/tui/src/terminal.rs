@@ -110,25 +110,30 @@ pub(crate) fn run(mut app: App, loader: &Loader) -> io::Result<u8> {
     load::watch(Arc::clone(&watching), sender.clone());
     let size = crossterm::terminal::size()?;
     app.resize(size.0, size.1);
+    // Nothing is drawn, and nothing goes over the line, while nothing changes.
+    let (mut has_changed, mut was_waiting) = (true, false);
     let code = loop {
         if let Some(code) = perform(&mut app, loader, (&sender, &watching), &shared)? {
             break code;
         }
-        {
+        let (is_stale, is_waiting) = (shared.is_stale.swap(false, Ordering::SeqCst), app.is_waiting());
+        if has_changed || is_stale || is_waiting || was_waiting {
             let mut screen = shared.screen();
-            if shared.is_stale.swap(false, Ordering::SeqCst) {
+            if is_stale {
                 // Not `clear`: that asks the terminal where its cursor is, and slow ones do not answer in time.
                 let size = screen.size()?;
                 screen.resize(ratatui::layout::Rect::new(0, 0, size.width, size.height))?;
             }
             screen.draw(|frame| draw(frame, &app))?;
         }
+        was_waiting = is_waiting;
         // What takes longer waits until no key does.
-        if !event::poll(Duration::ZERO)? && app.settle() {
+        has_changed = !event::poll(Duration::ZERO)? && app.settle();
+        if has_changed {
             continue;
         }
-        let wait = if app.is_waiting() { FRAME } else { IDLE };
-        if event::poll(wait)? {
+        if event::poll(if is_waiting { FRAME } else { IDLE })? {
+            has_changed = true;
             // Everything that has come together is one frame.
             loop {
                 handle(&mut app, event::read()?);
@@ -137,7 +142,7 @@ pub(crate) fn run(mut app: App, loader: &Loader) -> io::Result<u8> {
                 }
             }
         }
-        app.receive(news.try_iter());
+        has_changed |= app.receive(news.try_iter());
     };
     drop(guard);
     Ok(code)
