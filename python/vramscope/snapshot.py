@@ -93,7 +93,7 @@ class Snapshot:
         return answer
 
     def doctor(self, **options: Any) -> Answer:
-        """Is this recording any good, and how to record a better one."""
+        """What this recording can tell, which commands will help, and how to record a better one."""
         answer: Answer = self.ask("doctor", **options)
         return answer
 

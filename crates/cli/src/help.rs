@@ -31,7 +31,6 @@ pub(crate) const GROUPS: &[(&str, &[&str])] = &[
             "pools",
             "shapes",
             "doctor",
-            "capabilities",
         ],
     ),
     ("Compare", &["diff", "ranks", "sql"]),

@@ -6,7 +6,6 @@ mod at;
 mod batch;
 mod budget;
 mod cache;
-mod capabilities;
 mod categories;
 mod churn;
 mod demo;
@@ -174,7 +173,6 @@ fn run(args: &Args, budget: Option<u64>, mut out: &mut dyn Write) -> anyhow::Res
         Command::Serve(serve) => serve::run(serve, out),
         Command::Run(args) => record::run(args),
         Command::Doctor(doctor) => doctor::run(doctor, out),
-        Command::Capabilities(args) => capabilities::run(args, out),
         Command::Guide(_) => guide::run(out),
         Command::Mcp(args) => mcp::run(args, out),
         Command::Skill(args) => skill::run(args, out),

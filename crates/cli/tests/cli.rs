@@ -362,7 +362,7 @@ fn the_map_adds_up() {
 #[test]
 fn the_doctor_knows_what_is_missing() {
     let doctor = |name: &str| text(&vramscope(&["doctor", &recording(&format!("{name}.pickle.xz"))]).stdout);
-    assert!(doctor("llama_python").contains("✓ exact"));
+    assert!(doctor("llama_python").contains("✓ verdict      exact"));
     assert!(doctor("ring_buffer").contains("_record_memory_history(max_entries="));
     assert!(doctor("context_state").contains("context=None or context=\"state\""));
     assert!(doctor("context_alloc").contains("frees carry the stack of their allocation"));

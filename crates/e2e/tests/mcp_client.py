@@ -39,12 +39,12 @@ async def main():
 
         tools = (await session.list_tools()).tools
         names = [tool.name for tool in tools]
-        assert len(names) <= 8 and {"capabilities", "insights", "oom", "show", "whatif", "ask"} <= set(names), names
+        assert len(names) <= 8 and {"doctor", "insights", "oom", "show", "whatif", "ask"} <= set(names), names
         assert all(tool.annotations.read_only_hint for tool in tools)
 
         # Every tool, as an agent would call it; relative paths are below the root.
         calls = [
-            ("capabilities", {"path": "oom.pickle.xz"}, "vramscope oom"),
+            ("doctor", {"path": "oom.pickle.xz"}, "vramscope oom"),
             ("insights", {"path": str(inside)}, "f:out_of_memory-1"),
             ("oom", {"path": "oom.pickle.xz"}, "modeling_llama.py:67"),
             ("churn", {"path": "oom.pickle.xz"}, "107 segments acquired"),
@@ -115,7 +115,7 @@ async def main():
         while running(big) and time.monotonic() - before < 60:
             await asyncio.sleep(0.05)
         assert not running(big), "the process of a cancelled call goes on"
-        again = await session.call_tool("capabilities", {"path": "oom.pickle.xz"})
+        again = await session.call_tool("doctor", {"path": "oom.pickle.xz"})
         assert not again.is_error, text(again)
         print(f"{len(names)} tools, cancelled and answered again after {time.monotonic() - before:.1f} s")
 

@@ -48,10 +48,9 @@ impl Transcript {
 /// Steps 1 to 3 of the guide: what the file can tell, then the command that this suggests first.
 pub fn investigate(case: &Case, file: &Path) -> Transcript {
     let mut transcript = Transcript { case: case.id.clone(), ..Transcript::default() };
-    let about = transcript.ask(&["capabilities"], file);
-    let suggested = first(&about, r"(?m)^ +vramscope ([a-z]+) ").unwrap_or_else(|| "doctor".to_owned());
-    let has_stacks =
-        !about.lines().any(|line| line.trim_start().starts_with("stacks") && line.contains(" no "));
+    let about = transcript.ask(&["doctor"], file);
+    let suggested = first(&about, r"(?m)^ +vramscope ([a-z]+) ").unwrap_or_default();
+    let has_stacks = !about.lines().any(|line| line.starts_with("  ✗ stacks"));
     transcript.answer = match suggested.as_str() {
         "oom" => out_of_memory(&mut transcript, file),
         "insights" if has_stacks => insights(&mut transcript, file),

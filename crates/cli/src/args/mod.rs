@@ -88,8 +88,7 @@ pub(crate) enum Command {
     Report(Box<crate::report::ReportArgs>),
     Tune(Box<crate::tune::TuneArgs>),
     Whatif(Box<crate::whatif::WhatifArgs>),
-    Doctor(Box<DoctorArgs>),
-    Capabilities(Box<crate::capabilities::CapabilitiesArgs>),
+    Doctor(Box<crate::doctor::DoctorArgs>),
     Guide(crate::guide::GuideArgs),
     Mcp(crate::mcp::McpArgs),
     Skill(crate::skill::SkillArgs),
@@ -257,15 +256,6 @@ pub(crate) struct SegmentsArgs {
     /// Show at most N segments, those with most free first (default: 16 as text, all as JSON)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
-}
-
-/// Is this recording any good, and how to record a better one
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  vramscope doctor snapshot.pickle")]
-pub(crate) struct DoctorArgs {
-    #[command(flatten)]
-    pub(crate) source: Source,
 }
 
 /// The trace, event by event

@@ -105,7 +105,6 @@ const VERBS: &[&str] = &[
     "events",
     "ranks",
     "tune",
-    "doctor",
 ];
 
 /// Options of `ask`: none that writes, or that reads another file.
@@ -151,7 +150,7 @@ pub(super) fn all() -> Vec<Tool> {
     let tool = |name, about, properties, required| Tool { name, about, properties, required };
     vec![
         tool(
-            "capabilities",
+            "doctor",
             "Start here. What a PyTorch memory snapshot can tell (verdict, stacks, segments, times, steps) and which tools help.",
             json!({"path": path}),
             &["path"],
@@ -209,7 +208,7 @@ pub(super) fn all() -> Vec<Tool> {
         ),
         tool(
             "ask",
-            "Any other question: steps (growth), top (lines), categories (what for), modules, fragmentation, segments, pools, at (a moment), tree, phases, lives, events, ranks (folder), tune, doctor.",
+            "Any other question: steps (growth), top (lines), categories (what for), modules, fragmentation, segments, pools, at (a moment), tree, phases, lives, events, ranks (folder), tune.",
             json!({
                 "verb": {"type": "string", "enum": VERBS},
                 "path": path,
@@ -333,9 +332,9 @@ mod tests {
         fs::write(inside.join("a.pickle"), b"").unwrap();
         fs::write(&outside, b"").unwrap();
         let roots = Roots::new(std::slice::from_ref(&inside)).unwrap();
-        let ask = |path: &str| line(&roots, "capabilities", &object(&json!({"path": path})));
+        let ask = |path: &str| line(&roots, "doctor", &object(&json!({"path": path})));
         let whole = fs::canonicalize(inside.join("a.pickle")).unwrap().display().to_string();
-        assert_eq!(ask("a.pickle").unwrap(), ["capabilities", &whole, "--budget=1500"]);
+        assert_eq!(ask("a.pickle").unwrap(), ["doctor", &whole, "--budget=1500"]);
         for path in ["../out.pickle", outside.to_str().unwrap(), "/etc/passwd", "-"] {
             assert!(ask(path).is_err(), "{path}");
         }

@@ -1,107 +1,100 @@
-//! `vramscope doctor`: is this recording any good, and how to record a better one.
-
-use std::io::Write;
-use std::process::ExitCode;
+//! What a recording has, whether that is as it should be, and how to record it better.
 
 use serde::Serialize;
-use vramscope_analysis::query::{NOTHING_RECORDED, QueryError};
-use vramscope_analysis::{Allocation, Moment, Status};
-use vramscope_snapshot::{Action, EventIdx, EventTable, StackId};
+use vramscope_analysis::{Allocation, Moment, Status, StepsBy, is_internal_phase};
+use vramscope_simulate::Study;
+use vramscope_snapshot::{Action, EventIdx, EventTable, MetaId, StackId};
 
-use crate::args::DoctorArgs;
-use crate::subject::{Subject, answer};
+use crate::subject::Subject;
 use crate::text;
 
-pub(crate) fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let asked = answer(&args.source, None, out, &mut |subject, _, out| {
-        let checks = checks(subject);
-        if args.source.output.json {
-            let report = Report {
-                schema: "vramscope/doctor/2",
-                device: Some(subject.replay().device().0),
-                checks: &checks,
-            };
-            return Ok(vramscope_files::json(out, &report)?);
-        }
-        writeln!(out, "{}", subject.device())?;
-        Ok(print(&checks, out)?)
-    });
-    // A recording of nothing is what this verb is for.
-    match asked {
-        Err(error) if error.downcast_ref().is_some_and(|QueryError(why)| why == NOTHING_RECORDED) => {
-            let checks = [Check::bad(
-                error.to_string(),
-                "Record where the tensors are made, in the process that makes them, and dump after that:\n\
-                 torch.cuda.memory._record_memory_history()\n...\n\
-                 torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")",
-            )];
-            if args.source.output.json {
-                let report = Report { schema: "vramscope/doctor/2", device: None, checks: &checks };
-                vramscope_files::json(&mut *out, &report)?;
-                writeln!(out)?;
-            } else {
-                print(&checks, out)?;
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        asked => asked,
-    }
-}
-
-fn print(checks: &[Check], out: &mut dyn Write) -> std::io::Result<()> {
-    for check in checks {
-        writeln!(out, "\n  {} {}", if check.ok { "✓" } else { "!" }, text::wrapped(&check.what, 4))?;
-        for note in &check.notes {
-            writeln!(out, "      {}", text::wrapped(&text::printable(note), 6))?;
-        }
-        for line in check.advice.iter().flat_map(|advice| advice.lines()) {
-            writeln!(out, "      > {}", text::wrapped(line, 8))?;
-        }
-    }
-    Ok(())
-}
-
+/// One thing that a recording has or lacks.
 #[derive(Serialize)]
-struct Report<'a> {
-    schema: &'static str,
-    /// None where nothing was allocated on any.
-    device: Option<i32>,
-    checks: &'a [Check],
-}
-
-/// One thing that was looked at.
-#[derive(Serialize)]
-struct Check {
-    ok: bool,
-    what: String,
-    notes: Vec<String>,
+pub(super) struct Fact {
+    pub(super) name: &'static str,
+    /// Whether the file has it.
+    pub(super) present: bool,
+    /// Whether it is as it should be.
+    pub(super) ok: bool,
+    /// How much of it there is, or what cannot be told without it.
+    pub(super) about: String,
+    pub(super) notes: Vec<String>,
     /// Lines of Python, or what else to do.
-    advice: Option<String>,
+    pub(super) advice: Option<String>,
 }
 
-impl Check {
-    fn good(what: impl Into<String>) -> Self {
-        Self { ok: true, what: what.into(), notes: Vec::new(), advice: None }
+impl Fact {
+    /// As it should be.
+    fn good(name: &'static str, about: impl Into<String>) -> Self {
+        Self { name, present: true, ok: true, about: about.into(), notes: Vec::new(), advice: None }
     }
 
-    fn bad(what: impl Into<String>, advice: &str) -> Self {
-        Self { ok: false, what: what.into(), notes: Vec::new(), advice: Some(advice.to_owned()) }
+    /// Not there, and nothing is wrong with that.
+    fn none(name: &'static str, about: impl Into<String>) -> Self {
+        Self { present: false, ..Self::good(name, about) }
+    }
+
+    /// There, but not as it should be.
+    fn poor(name: &'static str, about: impl Into<String>, advice: &str) -> Self {
+        Self { ok: false, advice: Some(advice.to_owned()), ..Self::good(name, about) }
+    }
+
+    /// Not there, and it should be.
+    pub(super) fn missing(name: &'static str, about: impl Into<String>, advice: &str) -> Self {
+        Self { present: false, ..Self::poor(name, about, advice) }
+    }
+
+    pub(super) fn mark(&self) -> char {
+        match (self.ok, self.present) {
+            (false, true) => '!',
+            (false, false) => '✗',
+            (true, true) => '✓',
+            (true, false) => '·',
+        }
     }
 }
 
-fn checks(subject: &Subject) -> Vec<Check> {
-    let events = subject.snapshot().events(subject.replay().device());
-    let mut checks = vec![history(subject)];
-    checks.extend(stacks(subject, events));
-    checks.push(times(subject, events));
-    checks.push(annotations(subject));
-    checks.extend(sidecar(subject));
-    checks.extend(extras(subject));
-    checks
+/// Everything that is looked at, in the order in which it matters.
+pub(super) fn facts(subject: &Subject) -> Vec<Fact> {
+    let (snapshot, replay) = (subject.snapshot(), subject.replay());
+    let events = snapshot.events(replay.device());
+    let mut facts = vec![verdict(subject), history(subject, events)];
+    facts.extend(stacks(subject, events));
+    facts.push(match snapshot.has.addresses {
+        true => Fact::good("segments", "a map of memory: holes, fragmentation, pools"),
+        false => {
+            Fact::none("segments", "no map of memory: fragmentation, pools and what was free cannot be told")
+        }
+    });
+    facts.extend(times(subject, events));
+    facts.push(annotations(subject));
+    let steps = replay.steps(snapshot);
+    facts.push(match steps.by {
+        StepsBy::Nothing => Fact::none("steps", "no steps: growth and trends cannot be told"),
+        by => Fact::good("steps", format!("{}, by {}", text::plural(steps.list.len(), "step"), by.words())),
+    });
+    let has_metadata = (0..events.len()).any(|row| {
+        let meta = events.get(row).meta;
+        meta != MetaId(0) && !snapshot.text(snapshot.meta(meta).user_metadata).is_empty()
+    });
+    facts.push(match has_metadata {
+        true => Fact::good("metadata", "user metadata on events"),
+        false => Fact::none("metadata", "no user metadata on events"),
+    });
+    facts.push(match Study::new(snapshot, replay.device(), None) {
+        Ok(study) if study.agreement.is_exact() => {
+            Fact::good("simulation", "reproduces the recording: whatif is reliable")
+        }
+        Ok(_) => Fact::good("simulation", "does not reproduce the recording: whatif gives estimates"),
+        Err(why) => Fact::none("simulation", why.to_string()),
+    });
+    facts.extend(sidecar(subject));
+    facts.extend(extras(subject));
+    facts
 }
 
 /// What a recorder wrote beside the file.
-fn sidecar(subject: &Subject) -> Option<Check> {
+fn sidecar(subject: &Subject) -> Option<Fact> {
     let (snapshot, device) = (subject.snapshot(), subject.replay().device());
     let roles = snapshot.sidecar.as_ref()?.storages.len();
     let facts = vramscope_analysis::recorded(snapshot, device, &text::size);
@@ -112,14 +105,14 @@ fn sidecar(subject: &Subject) -> Option<Check> {
             n => format!("{} tensors are", text::count(n as u64)),
         }
     );
-    Some(Check {
+    Some(Fact {
         notes: facts.into_iter().map(|(name, words)| format!("{name}: {words}")).collect(),
-        ..Check::good(what)
+        ..Fact::good("sidecar", what)
     })
 }
 
 /// What other recorders added, and what is not understood, as it is.
-fn extras(subject: &Subject) -> Option<Check> {
+fn extras(subject: &Subject) -> Option<Fact> {
     let extras = &subject.snapshot().extras;
     let mut notes = Vec::new();
     if !extras.sources.is_empty() {
@@ -132,15 +125,15 @@ fn extras(subject: &Subject) -> Option<Check> {
         notes.push(format!("{}: shapes of tensors", text::plural(extras.shapes.len(), "logged result")));
     }
     notes.extend(extras.raw.iter().map(|(key, raw)| format!("`{key}` is not understood: {raw}")));
-    (!notes.is_empty()).then(|| Check { notes, ..Check::good("the recorder added keys of its own") })
+    (!notes.is_empty()).then(|| Fact { notes, ..Fact::good("extras", "the recorder added keys of its own") })
 }
 
 /// Is the history complete?
-fn history(subject: &Subject) -> Check {
+fn verdict(subject: &Subject) -> Fact {
     let verdict = subject.replay().verdict();
     let what = verdict.sentence();
     let advice = match verdict.status {
-        Status::Exact => return Check::good(what),
+        Status::Exact => return Fact::good("verdict", what),
         Status::LateStart => {
             "Start recording before the first tensor is made, at the top of the script:\n\
              torch.cuda.memory._record_memory_history()"
@@ -182,13 +175,29 @@ fn history(subject: &Subject) -> Check {
         }
         _ => advice,
     };
-    let mut check = Check::bad(what, advice);
-    check.notes.clone_from(&verdict.notes);
-    check
+    let fact = Fact::poor("verdict", what, advice);
+    let notes = verdict.notes.iter().filter(|note| !fact.about.contains(note.as_str())).cloned();
+    Fact { notes: notes.collect(), ..fact }
+}
+
+/// What happened, and how long that took.
+fn history(subject: &Subject, events: &EventTable) -> Fact {
+    let (from, to) = subject.range();
+    let (from, to) = (from.0 as usize, to.0 as usize);
+    if from >= to {
+        // The verdict says how to record one.
+        let about = "only the state at the end: no peak, no growth, no lifetimes";
+        return Fact { ok: false, ..Fact::none("history", about) };
+    }
+    let over = events.time_us(from).map_or_else(String::new, |first| {
+        let last = events.time_us(to - 1).unwrap_or(first);
+        format!(" over {}", vramscope_format::duration(last.saturating_sub(first)))
+    });
+    Fact::good("history", format!("{}{over}: what happened when", text::plural(to - from, "event")))
 }
 
 /// Does the file say where memory was allocated?
-fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
+fn stacks(subject: &Subject, events: &EventTable) -> Vec<Fact> {
     let (mut allocs, mut absent, mut empty, mut frees, mut same) =
         (0_usize, 0_usize, 0_usize, 0_usize, 0_usize);
     let (from, to) = subject.range();
@@ -212,38 +221,36 @@ fn stacks(subject: &Subject, events: &EventTable) -> Vec<Check> {
             _ => {}
         }
     }
-    if allocs == 0 {
-        return Vec::new();
-    }
     let share = |part: usize| format!("{:.0}%", part as f64 / allocs as f64 * 100.0);
-    let mut checks = Vec::new();
     if !subject.snapshot().has.stacks {
         let named = share(allocs - absent - empty);
-        checks.push(Check::bad(
+        return vec![Fact::missing(
+            "stacks",
             format!("Python stacks are not in this file; {named} of the allocations name their operator"),
             "Profile with stacks:\ntorch.profiler.profile(profile_memory=True, with_stack=True)",
-        ));
-        return checks;
+        )];
     }
-    if absent == allocs {
-        checks.push(Check::bad(
+    if absent == allocs && allocs > 0 {
+        return vec![Fact::missing(
+            "stacks",
             "no allocation has a stack: recorded with context=None or context=\"state\"",
             "torch.cuda.memory._record_memory_history(context=\"all\")",
-        ));
-        return checks;
+        )];
     }
-    checks.push(at_peak(subject, &share(allocs - absent - empty)));
+    let of_allocations = (allocs > 0).then(|| share(allocs - absent - empty));
+    let mut facts = vec![at_peak(subject, of_allocations.as_deref())];
     if frees > 0 && same == frees && absent == 0 {
-        checks.push(Check::bad(
+        facts.push(Fact::poor(
+            "frees",
             "frees carry the stack of their allocation (context=\"alloc\"): where memory is freed is not known",
             "torch.cuda.memory._record_memory_history(context=\"all\")",
         ));
     }
-    checks
+    facts
 }
 
 /// How much of what is live at the peak has a stack: what people want to know is where the bytes come from.
-fn at_peak(subject: &Subject, of_allocations: &str) -> Check {
+fn at_peak(subject: &Subject, of_allocations: Option<&str>) -> Fact {
     let (mut all, mut absent, mut empty) = (0_u64, 0_u64, 0_u64);
     let replay = subject.replay();
     let live = replay.state(subject.kept_peak().at).live;
@@ -262,60 +269,67 @@ fn at_peak(subject: &Subject, of_allocations: &str) -> Check {
     }
     let share = |bytes: u64| text::share(bytes, all.max(1));
     let named = all.saturating_sub(absent).saturating_sub(empty);
-    let mut check = Check::good(format!(
-        "{} of the bytes live at the peak have a stack, and {of_allocations} of all allocations",
-        share(named)
-    ));
+    if named == 0 && all > 0 {
+        let advice = "torch.cuda.memory._record_memory_history(context=\"all\")";
+        return Fact::missing(
+            "stacks",
+            "nothing that is live at the peak has a stack: no line can be named",
+            advice,
+        );
+    }
+    let of_allocations =
+        of_allocations.map_or_else(String::new, |share| format!(", and {share} of all allocations"));
+    let mut fact = Fact::good(
+        "stacks",
+        format!("{} of the bytes live at the peak have a stack{of_allocations}", share(named)),
+    );
     let most = all / 20;
     if absent > most {
-        check.ok = false;
-        check.notes.push(format!("{} have none: they are older than the recording", share(absent)));
-        check.advice = Some(
+        fact.ok = false;
+        fact.notes.push(format!("{} have none: they are older than the recording", share(absent)));
+        fact.advice = Some(
             "Start recording before the model is made:\ntorch.cuda.memory._record_memory_history()".into(),
         );
     }
     if empty > most {
-        check.ok = false;
-        check.notes.push(format!(
+        fact.ok = false;
+        fact.notes.push(format!(
             "{} have an empty one: they were made on threads without Python frames, such as autograd's",
             share(empty)
         ));
         let cpp = "C++ frames show what they are, at the price of larger files and slower dumps:\n\
                    torch.cuda.memory._record_memory_history(stacks=\"all\")";
-        check.advice = Some(match check.advice.take() {
+        fact.advice = Some(match fact.advice.take() {
             Some(advice) => format!("{advice}\n{cpp}"),
             None => cpp.to_owned(),
         });
     }
-    check
+    fact
 }
 
-fn times(subject: &Subject, events: &EventTable) -> Check {
+fn times(subject: &Subject, events: &EventTable) -> Option<Fact> {
     let (from, to) = subject.range();
-    let (from, to) = (from.0 as usize, to.0 as usize);
-    match (from >= to, events.time_us(from)) {
-        (true, _) => Check::bad("there are no events", "torch.cuda.memory._record_memory_history()"),
-        (false, Some(first)) => {
-            let last = events.time_us(to - 1).unwrap_or(first);
-            let time = vramscope_format::duration(last.saturating_sub(first));
-            Check::good(format!("{} over {time}", text::plural(to - from, "event")))
-        }
-        (false, None) => Check::bad(
+    (from < to).then(|| match events.time_us(from.0 as usize) {
+        Some(_) => Fact::good("times", "events have times"),
+        None => Fact::missing(
+            "times",
             "events have no times: this writer has no clock (NPU, PyTorch before 2.2)",
             "Moments are named by their event number: --event N",
         ),
-    }
+    })
 }
 
-fn annotations(subject: &Subject) -> Check {
+fn annotations(subject: &Subject) -> Fact {
     let snapshot = subject.snapshot();
     let mut spans = subject.spans();
-    spans.retain(|span| !vramscope_analysis::is_internal_phase(snapshot.text(span.name)));
+    spans.retain(|span| !is_internal_phase(snapshot.text(span.name)));
     let found = spans.len();
     if found > 0 {
-        return Check::good(format!("{} mark phases of the program", text::plural(found, "annotation")));
+        let about = format!("{} mark phases of the program", text::plural(found, "annotation"));
+        return Fact::good("annotations", about);
     }
-    Check::bad(
+    Fact::missing(
+        "annotations",
         "no annotations of your own: phases such as forward and backward cannot be told apart",
         "with torch.profiler.record_function(\"forward\"):\n    ...\n\
          # on other threads too: _record_memory_history(global_record_annotations=True)",
