@@ -241,6 +241,9 @@ impl Report<'_> {
             let gap = format!("gap {}: {}", text::size(gap.total), gap.sentence(&text::size));
             writeln!(out, "\n  {}", text::wrapped(&gap, 4))?;
         }
+        if let Some(waiting) = self.gap().and_then(|gap| gap.waiting_sentence(&text::size)) {
+            writeln!(out, "  {}", text::wrapped(&waiting, 4))?;
+        }
         writeln!(out)
     }
 

@@ -48,6 +48,9 @@ pub struct Gap {
     pub unexplained: u64,
     /// By how much the file shows more than it says was held.
     pub contradicted: u64,
+    /// Blocks that await their free, whole: no part of the gap but for `awaiting_free`.
+    #[serde(skip)]
+    pub waiting: u64,
 }
 
 impl Gap {
@@ -61,6 +64,13 @@ impl Gap {
         self.causes().map(|(cause, n)| format!("{cause} {}", bytes(n))).collect::<Vec<_>>().join(" · ")
     }
 
+    /// What awaits its free, in words: why less may be allocated than requested.
+    pub fn waiting_sentence(&self, bytes: ShowBytes<'_>) -> Option<String> {
+        let words = "awaits its free, released by the program and in use by another stream: requested and active count it, \
+                     allocated does not";
+        (self.waiting > 0).then(|| format!("{} {words}", bytes(self.waiting)))
+    }
+
     /// All causes in words, with their bytes, largest first; what the file cannot explain comes last.
     pub fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let rest = [("unexplained", self.unexplained), ("the file contradicts itself by", self.contradicted)];
@@ -72,7 +82,7 @@ impl Gap {
         self.parts().map(|(name, bytes)| {
             let words = match name {
                 "unsplit" => "unsplit remainders",
-                "awaiting_free" => "awaiting free",
+                "awaiting_free" => "rounding of blocks awaiting free",
                 "pinned_holes" => "stranded in partly used segments",
                 "cached" => "cached in unused segments",
                 "pools" => "free in private pools",
@@ -111,6 +121,7 @@ pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
         let over = allocation.size.saturating_sub(allocation.requested);
         if allocation.released <= state.at {
             gap.awaiting_free = gap.awaiting_free.saturating_add(over);
+            gap.waiting = gap.waiting.saturating_add(allocation.size);
             continue;
         }
         let rounding =

@@ -25,6 +25,8 @@ pub struct PendingGroup {
     pub byte_time: u128,
     /// The longest that one waited, in microseconds; 0 without times.
     pub longest_us: u64,
+    /// Where the program let the first of them go.
+    pub released_by: Option<StackId>,
 }
 
 /// All pending frees of a device.
@@ -34,6 +36,10 @@ pub struct Pending {
     pub peak_bytes: u64,
     /// When that was.
     pub peak_at: Moment,
+    /// Segments that were acquired while at least as many bytes waited.
+    pub acquired: u64,
+    /// Bytes of those.
+    pub acquired_bytes: u64,
     /// By stack and stream, most bytes × time first.
     pub groups: Vec<PendingGroup>,
 }
@@ -58,6 +64,7 @@ pub fn pending(snapshot: &Snapshot, replay: &Replay) -> Pending {
             bytes: 0,
             byte_time: 0,
             longest_us: 0,
+            released_by: released_by(events, allocation.released),
         });
         let waited_us = waited(events, allocation.released, until);
         let waited = waited_us.unwrap_or_else(|| (until.0 - allocation.released.0.min(until.0)).into());
@@ -69,7 +76,16 @@ pub fn pending(snapshot: &Snapshot, replay: &Replay) -> Pending {
     // At the same moment what goes comes before what comes.
     changes.sort_unstable();
     let (mut now, mut peak, mut peak_at) = (0_i64, 0_i64, Moment::START);
+    let (mut acquired, mut acquired_bytes) = (0, 0_u64);
+    let segments = replay.source().changes.iter().filter(|change| change.held);
+    let mut segments = segments.map(|change| (change.event, change.range.size)).peekable();
     for (at, change) in changes {
+        while let Some((_, bytes)) = segments.next_if(|(event, _)| event.0 < at.0) {
+            if bytes <= now.unsigned_abs() {
+                acquired += 1;
+                acquired_bytes = acquired_bytes.saturating_add(bytes);
+            }
+        }
         now = now.saturating_add(change);
         if now > peak {
             (peak, peak_at) = (now, at);
@@ -77,7 +93,7 @@ pub fn pending(snapshot: &Snapshot, replay: &Replay) -> Pending {
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     groups.sort_unstable_by_key(|group| (std::cmp::Reverse(group.byte_time), group.stack, group.stream));
-    Pending { peak_bytes: peak.unsigned_abs(), peak_at, groups }
+    Pending { peak_bytes: peak.unsigned_abs(), peak_at, acquired, acquired_bytes, groups }
 }
 
 /// The allocations with other events between the two halves of their free.
@@ -87,6 +103,11 @@ fn waiting(allocations: &Allocations) -> impl Iterator<Item = AllocIdx> + '_ {
         released != Moment::NEVER && closed.0.saturating_sub(released.0) > 1
     };
     halves.filter(move |((released, closed), _)| waits(**released, **closed)).map(|(_, row)| AllocIdx(row))
+}
+
+/// The stack of a release, if the file has one of its own.
+fn released_by(events: &EventTable, at: Moment) -> Option<StackId> {
+    events.stacks().get(at.event()?.index()).copied().filter(|stack| *stack > StackId::EMPTY)
 }
 
 fn waited(events: &EventTable, from: Moment, to: Moment) -> Option<u64> {

@@ -225,8 +225,10 @@ impl Device {
 
     fn gap_html(&self) -> String {
         let Some(gap) = self.gap_at_peak.filter(Gap::is_worth_a_word) else { return String::new() };
+        let waiting = gap.waiting_sentence(&text::size);
+        let waiting = waiting.map_or_else(String::new, |words| format!("<p>{}</p>\n", html(&words)));
         format!(
-            "<h4>Reserved but not requested at the peak <span>{}</span></h4>\n<p>{}</p>\n",
+            "<h4>Reserved but not requested at the peak <span>{}</span></h4>\n<p>{}</p>\n{waiting}",
             text::size(gap.total),
             html(&gap.sentence(&text::size))
         )

@@ -163,7 +163,11 @@ impl Device {
         let Some(gap) = self.gap_at_peak.filter(Gap::is_worth_a_word) else { return Ok(()) };
         let total = text::size(gap.total);
         writeln!(out, "\n  reserved but not requested at the peak: {total}")?;
-        writeln!(out, "    {}", text::wrapped(&gap.sentence(&text::size), 4))
+        writeln!(out, "    {}", text::wrapped(&gap.sentence(&text::size), 4))?;
+        match gap.waiting_sentence(&text::size) {
+            Some(waiting) => writeln!(out, "    {}", text::wrapped(&waiting, 4)),
+            None => Ok(()),
+        }
     }
 
     fn print_outside(&self, out: &mut dyn Write) -> std::io::Result<()> {

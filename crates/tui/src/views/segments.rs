@@ -510,8 +510,11 @@ fn draw_piece(buffer: &mut Buffer, area: Rect, pane: &Pane, theme: &Theme) {
 
 /// Why more is reserved than requested, below what the cursor is on.
 fn draw_gap(buffer: &mut Buffer, foot: Rect, gap: &Gap, style: Style) {
-    let words =
+    let mut words =
         format!("reserved but not requested {}: {}", size(gap.total), gap.sentence(&|bytes| size(bytes)));
+    if let Some(waiting) = gap.waiting_sentence(&|bytes| size(bytes)) {
+        words = format!("{words}; {waiting}");
+    }
     let room = usize::from(foot.height.saturating_sub(3));
     let wrapped = wrap(&words, foot.width.into());
     for (row, line) in wrapped.iter().take(room).enumerate() {
