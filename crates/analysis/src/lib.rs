@@ -25,7 +25,7 @@ pub use conclusions::each::{Conclusion, Conclusions};
 pub use conclusions::growth::{Growth, growth};
 pub use conclusions::heat::{HeatCell, HeatInput, HeatMap, HeatRow, curve};
 pub use conclusions::insight::{
-    Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, command, insights, nothing_found,
+    Amount, Evidence, Finding, GOES_ON, Kind, Severity, ShowBytes, Site, command, insights, nothing_found,
     out_of_memory, prepare_insights,
 };
 pub use conclusions::known::KnownBy;
@@ -41,7 +41,7 @@ pub use conclusions::recipe::Recipe;
 pub use conclusions::steps::{Step, Steps, StepsBy};
 pub use conclusions::stepwise::{Keep, Outliving, StepRow, Stepwise};
 pub use conclusions::trend::{Shape, Trend};
-pub use questions::capacity::{Capacity, capacity};
+pub use questions::capacity::{Capacity, Refusal, capacity, refused_before};
 pub use questions::compare::{Change, Line, Sum, by_line, by_stack, changes};
 pub use questions::device::{device_sentence, pinned_sentence, recorded, versions};
 pub use questions::difftree::{DiffNode, DiffTree, lay_over};

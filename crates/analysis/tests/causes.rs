@@ -3,7 +3,8 @@
 use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Amount, Counter, Finding, Kind, Moment, Replay, Severity, fragmentation, gap, insights, nothing_found,
+    Amount, Capacity, Counter, Finding, Kind, Moment, Replay, Severity, fragmentation, gap, insights,
+    nothing_found, refused_before,
 };
 use vramscope_snapshot::{DeviceId, Snapshot};
 
@@ -164,11 +165,58 @@ fn a_workspace_is_not_free() {
     assert!(found.iter().all(|finding| finding.kind != Kind::Cached));
 }
 
+/// A block of 40 MiB waits for another stream while a segment of 40 MiB is acquired that it would have served; then it is
+/// let go of, and serves the next request.
+#[test]
+fn frees_that_wait_say_what_they_cost() {
+    let (snapshot, replay) = trace(
+        &[
+            ("segment_alloc", 0, 40, 1),
+            ("alloc", 0, 40, 1),
+            ("free_requested", 0, 40, 2),
+            ("segment_alloc", 100, 40, 3),
+            ("alloc", 100, 40, 3),
+            ("segment_alloc", 200, 60, 4),
+            ("free_completed", 0, 40, 5),
+            ("alloc", 0, 40, 6),
+        ],
+        &json!([segment(0, 40, 40, 0), segment(100, 40, 40, 0), segment(200, 60, 0, 0)]),
+    );
+    let found = found(&snapshot, &replay);
+    let waits = found.iter().find(|finding| finding.kind == Kind::PendingFree).unwrap();
+    assert_eq!(waits.bytes, 40 * MIB);
+    // Not the segment of 60 MiB, for which it is too small.
+    assert_eq!(evidence(waits, "segments acquired while as much waited"), Amount::Count(1));
+    assert_eq!(evidence(waits, "bytes of those segments"), Amount::Bytes(40 * MIB));
+    assert_eq!(evidence(waits, "released by"), Amount::Text("train.py:2 step".into()));
+    // While it waits, PyTorch counts it as requested and active, and not as allocated.
+    let state = replay.state(Moment(5));
+    let gap = gap(&snapshot, &replay, &state);
+    assert_eq!((state.counters.requested, state.counters.allocated), (80 << 20, 40 << 20));
+    assert_eq!((gap.waiting, gap.awaiting_free, gap.total), (40 * MIB, 0, 0));
+}
+
+/// The 13 releases of 60 MiB at events 133 to 145 make room for the request at event 146; the one at event 152 fails.
+#[test]
+fn a_request_that_was_refused_at_first_bounds_the_limit() {
+    let snapshot = common::recording("alloc_retry");
+    let replay = Replay::new(&snapshot, DeviceId(0));
+    let refused = refused_before(&snapshot, &replay, replay.end());
+    let [refused] = refused.as_slice() else { panic!("{refused:?}") };
+    assert_eq!((refused.at, refused.released, refused.acquired), (Moment(134), 780 * MIB, 334 * MIB));
+    let limit = Capacity::of(&snapshot, &replay).unwrap();
+    assert_eq!(limit.refused_at, Some(refused.at));
+    assert_eq!(limit.bytes, refused.reserved + (334 << 20));
+}
+
 #[test]
 fn silence_says_what_the_file_cannot_tell() {
     let (snapshot, replay) =
         trace(&[("segment_alloc", 0, 20, 1), ("alloc", 0, 20, 1)], &json!([segment(0, 20, 20, 0)]));
-    assert_eq!(nothing_found(&snapshot, &replay), "nothing looks wrong");
+    let said =
+        |snapshot: &Snapshot, replay: &Replay| nothing_found(snapshot, replay, &vramscope_format::size);
+    let peaks = "nothing looks wrong: requested peaks at 20.0 MiB, reserved at 20.0 MiB";
+    assert_eq!(said(&snapshot, &replay), peaks);
     for (name, part) in [
         ("context_none", "no allocation has a stack"),
         ("late_start", "late start"),
@@ -176,7 +224,7 @@ fn silence_says_what_the_file_cannot_tell() {
     ] {
         let snapshot = common::recording(name);
         let replay = Replay::new(&snapshot, DeviceId(0));
-        let said = nothing_found(&snapshot, &replay);
+        let said = said(&snapshot, &replay);
         assert!(said.contains(part), "{name}: {said}");
     }
 }

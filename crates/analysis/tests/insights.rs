@@ -166,7 +166,7 @@ fn a_leak_is_found_without_annotations() {
     let found = found(&snapshot, &replay);
     let leak = found.iter().find(|finding| finding.kind == Kind::Growth).unwrap();
     assert_eq!(evidence(leak, "bytes per step"), Amount::Bytes(512 << 10));
-    assert_eq!(evidence(leak, "confidence"), Amount::Share(1.0));
+    assert_eq!(evidence(leak, "evenness"), Amount::Share(1.0));
 }
 
 /// The batch doubles from step to step. 32 MiB would have fitted in one piece of the 185 MiB that were free, but the

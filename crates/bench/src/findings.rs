@@ -56,7 +56,11 @@ fn row(opened: &Opened) -> Row {
     let mut silence = "nothing was allocated".to_owned();
     for replay in &opened.replays {
         found.extend(insights(&opened.snapshot, replay, &size));
-        silence = nothing_found(&opened.snapshot, replay);
+        silence = nothing_found(&opened.snapshot, replay, &size);
+        // The peaks of each would make a row of each.
+        if silence.starts_with("nothing looks wrong: ") {
+            "nothing looks wrong".clone_into(&mut silence);
+        }
     }
     Row { name, found, silence }
 }

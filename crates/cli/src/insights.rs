@@ -138,7 +138,7 @@ impl Device {
             is_exact: verdict.status == Status::Exact,
             silence: match subject.is_filtered() {
                 true => "no findings among what passes the filters".to_owned(),
-                false => nothing_found(snapshot, replay),
+                false => nothing_found(snapshot, replay, &text::size),
             },
             handles: found.iter().map(|finding| subject.handle(Thing::Finding(finding.name()))).collect(),
             found,

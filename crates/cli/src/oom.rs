@@ -9,7 +9,9 @@ use clap::Args;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
 use vramscope_analysis::whatif::{Limit, Row, Tone, WhatIf, choices};
-use vramscope_analysis::{Capacity, Counter, Finding, Line, Moment, Room, State, Sum, by_line, room};
+use vramscope_analysis::{
+    Capacity, Counter, Finding, Line, Moment, Room, State, Sum, by_line, refused_before, room,
+};
 use vramscope_simulate::{Settings, Study};
 use vramscope_snapshot::{Pool, StackId};
 
@@ -100,6 +102,9 @@ struct Failure<'a> {
     free: Vec<RoomJson>,
     releasable: u64,
     awaiting_free: u64,
+    /// How often the allocator had released its cached segments and tried again, and what it released.
+    retries: u64,
+    retried_bytes: u64,
     held_by: Vec<HolderJson>,
     categories: Vec<CategoryJson>,
     simulated: SimulatedJson,
@@ -113,6 +118,8 @@ struct Failure<'a> {
 struct LimitJson {
     at_least: i64,
     below: i64,
+    /// The event that shows the upper bound: the first release of a request that was refused at first, or an error.
+    refused_event: Option<u32>,
     /// Whether the process was limited; else the device was full.
     is_limit: bool,
 }
@@ -218,6 +225,7 @@ impl<'a> Failure<'a> {
         };
         let sum = |of: fn(&Room) -> u64| rooms.iter().map(of).fold(0_u64, u64::saturating_add);
         let cause = found.evidence.iter().find(|evidence| evidence.name == "cause");
+        let retried = refused_before(snapshot, replay, at);
         Self {
             number,
             handle: subject.handle(Thing::Event(event)),
@@ -236,11 +244,14 @@ impl<'a> Failure<'a> {
             limit: Capacity::of(snapshot, replay).map(|capacity| LimitJson {
                 at_least: capacity.at_least,
                 below: capacity.bytes,
+                refused_event: capacity.refused_at.and_then(Moment::event).map(|event| event.0),
                 is_limit: capacity.is_limit,
             }),
             largest_hole: state.largest_hole(),
             releasable: sum(|room| room.releasable),
             awaiting_free: sum(|room| room.awaiting_free),
+            retries: retried.len() as u64,
+            retried_bytes: retried.iter().fold(0, |sum, retry| sum.saturating_add(retry.released)),
             free: rooms.iter().map(|room| RoomJson::new(subject, room)).collect(),
             held_by: holders(subject, &state),
             categories: categories(subject, &state),
@@ -381,9 +392,10 @@ fn print(subject: &Subject, report: &Report<'_>, out: &mut dyn Write) -> std::io
     if let Some(limit) = &failure.limit {
         let kind = if limit.is_limit { "a per-process limit" } else { "the device" };
         let words = format!(
-            "{kind}: at least {} (granted), below {} (refused); {} was free on the device",
+            "{kind}: at least {} (granted), below {} (refused{}); {} was free on the device",
             text::bytes(limit.at_least),
             text::bytes(limit.below),
+            limit.refused_event.map_or_else(String::new, |event| format!(" at event {}", text::count(event))),
             text::size(failure.device_free)
         );
         fact(out, "limit", &words)?;
@@ -394,6 +406,14 @@ fn print(subject: &Subject, report: &Report<'_>, out: &mut dyn Write) -> std::io
         &format!("{} reserved, {} in use", text::bytes(failure.reserved), text::bytes(failure.active)),
     )?;
     fact(out, "releasable", &releasable(failure))?;
+    if failure.retries > 0 {
+        let words = format!(
+            "{} before this error: {} of cached segments released",
+            text::plural(failure.retries, "retry"),
+            text::size(failure.retried_bytes)
+        );
+        fact(out, "retries", &words)?;
+    }
     fact(out, "advice", &failure.found.advice)?;
     print_rooms(failure, out)?;
     print_holders(subject, failure, out)?;
@@ -483,7 +503,8 @@ fn print_holders(subject: &Subject, failure: &Failure<'_>, out: &mut dyn Write) 
         .take(HOLDERS)
         .map(|row| format!("{} {}", text::size(row.bytes), row.category))
         .collect();
-    writeln!(out, "  {}", text::wrapped(&text::printable(&words.join(", ")), 2))
+    let words = format!("by category: {}", words.join(", "));
+    writeln!(out, "  {}", text::wrapped(&text::printable(&words), 4))
 }
 
 fn print_simulated(failure: &Failure<'_>, out: &mut dyn Write) -> std::io::Result<()> {
@@ -502,7 +523,7 @@ fn print_simulated(failure: &Failure<'_>, out: &mut dyn Write) -> std::io::Resul
     }
     table.print(out)?;
     if failure.number > 1 {
-        writeln!(out, "  for a program that does the same whether or not an earlier request fails")?;
+        writeln!(out, "  {}", vramscope_analysis::GOES_ON)?;
     }
     if simulated.reproduced == Some(false) {
         let words = "estimates: the simulation does not reproduce the recording under its own settings";

@@ -61,7 +61,7 @@ pub(crate) fn insights(file: &File, device: &Device) -> Insights {
         Insight { alloc: largest(finding), group, about, time, ..insight(finding) }
     };
     let found = found.iter().map(of_one).collect();
-    Insights { found, silence: vramscope_analysis::nothing_found(&file.snapshot, &device.replay) }
+    Insights { found, silence: vramscope_analysis::nothing_found(&file.snapshot, &device.replay, &size) }
 }
 
 /// The allocations that a finding is about, and what they are called: those of its line, or of its pool.

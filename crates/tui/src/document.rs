@@ -212,7 +212,7 @@ impl Analysis {
         Self {
             levels,
             insights: insights(snapshot, replay),
-            nothing_found: vramscope_analysis::nothing_found(snapshot, replay),
+            nothing_found: vramscope_analysis::nothing_found(snapshot, replay, &vramscope_format::size),
             pools: Pools::private(snapshot, replay),
             means: Means::new(replay),
             conclusions,

@@ -392,7 +392,7 @@ fn leaking(rank: &RankDigest, ranks: usize, bytes: ShowBytes<'_>) -> Option<Find
             )
             .on(Site { rank: rank.rank, line: growth.line.clone(), ..Site::default() })
             .with("bytes per step", Amount::Bytes(growth.bytes_per_step))
-            .with("confidence", Amount::Share(growth.confidence))
+            .with("evenness", Amount::Share(growth.confidence))
             .with("ranks", Amount::Count(ranks as u64)),
     )
 }

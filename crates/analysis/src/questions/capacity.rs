@@ -55,6 +55,8 @@ pub struct Capacity {
     pub at_least: i64,
     /// Whether it is a limit that the program set; it is below `bytes` then, unless it is known.
     pub is_limit: bool,
+    /// Where `bytes` follows from a request that was refused: when that was.
+    pub refused_at: Option<Moment>,
 }
 
 impl Capacity {
@@ -66,29 +68,34 @@ impl Capacity {
         if let Some(memory) = snapshot.device_memory(replay.device()) {
             let bytes = signed(memory.room());
             return Some(match memory.limit == Some(memory.room()) {
-                true => Self { bytes, at_least: bytes, is_limit: true },
+                true => Self { bytes, at_least: bytes, is_limit: true, refused_at: None },
                 // Others may have held less before.
-                false => Self { bytes: bytes.max(at_least), at_least, is_limit: false },
+                false => Self { bytes: bytes.max(at_least), at_least, is_limit: false, refused_at: None },
             });
         }
         if let Some((_, bytes)) = snapshot.capacities.iter().find(|(device, _)| *device == replay.device()) {
-            return Some(Self { bytes: signed(*bytes), at_least, is_limit: false });
+            return Some(Self { bytes: signed(*bytes), at_least, is_limit: false, refused_at: None });
         }
         let of = |oom: &Oom| {
-            let reserved = replay.counters(Moment::after(oom.event)).reserved;
+            let at = Moment::after(oom.event);
+            let reserved = replay.counters(at).reserved;
             // With room on the device, a limit was in force: somewhere below what would have been reserved.
             let is_limit = oom.device_free >= oom.requested;
             let more = if is_limit { segment(snapshot, oom.requested) } else { oom.device_free };
-            Self { bytes: reserved.saturating_add(signed(more)), at_least, is_limit }
+            Self { bytes: reserved.saturating_add(signed(more)), at_least, is_limit, refused_at: Some(at) }
         };
         // Of several refusals the tightest counts, unless more was granted, as after a limit was raised.
         let last = of(replay.ooms().last()?);
         if !last.is_limit {
             return Some(last);
         }
-        let failed = replay.ooms().iter().map(of).filter(|found| found.is_limit).map(|found| found.bytes);
-        let refused = failed.chain(retried(snapshot, replay)).filter(|bytes| *bytes >= at_least);
-        Some(Self { bytes: refused.min().unwrap_or(last.bytes), ..last })
+        let failed = replay.ooms().iter().map(of).filter(|found| found.is_limit);
+        let retried = retries(snapshot, replay).into_iter().map(|retry| {
+            let bytes = retry.reserved.saturating_add(signed(retry.acquired));
+            Self { bytes, refused_at: Some(retry.at), ..last }
+        });
+        let refused = failed.chain(retried).filter(|found| found.bytes >= at_least);
+        Some(refused.min_by_key(|found| found.bytes).unwrap_or(last))
     }
 
     /// Whether a limit is known to the byte, not only what it lies between.
@@ -112,35 +119,60 @@ impl Capacity {
     }
 }
 
-/// What would have been reserved by each request that was refused at first: the allocator released segments and then got one,
-/// by the same line of the program. Garbage collection releases without being refused, so it says nothing.
-fn retried(snapshot: &Snapshot, replay: &Replay) -> Vec<i64> {
+/// A request that was refused at first: the allocator released segments and then got one, by the same line of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The moment after the first release.
+    pub at: Moment,
+    /// Bytes that were reserved when it was refused.
+    pub reserved: i64,
+    /// Bytes of the segments that were released.
+    pub released: u64,
+    /// Bytes of the segment that was acquired then.
+    pub acquired: u64,
+}
+
+/// The requests that were refused at first, before a moment.
+pub fn refused_before(snapshot: &Snapshot, replay: &Replay, at: Moment) -> Vec<Refusal> {
+    let mut found = retries(snapshot, replay);
+    found.retain(|refusal| refusal.at <= at);
+    found
+}
+
+/// Garbage collection releases without being refused, so it says nothing.
+fn retries(snapshot: &Snapshot, replay: &Replay) -> Vec<Refusal> {
     // A part of an expandable segment is not all that such a request needs.
     if collects_garbage(snapshot) || snapshot.settings.expandable_segments {
         return Vec::new();
     }
     let events = snapshot.events(replay.device());
-    let mut refused = Vec::new();
-    let mut released: Option<usize> = None;
+    let mut found = Vec::new();
+    // The first release of a run, and the bytes of all of them.
+    let mut released: Option<(usize, u64)> = None;
     for (row, action) in events.actions().enumerate() {
         match action {
             Action::SegmentFree | Action::SegmentUnmap => {
-                released.get_or_insert(row);
+                let (_, bytes) = released.get_or_insert((row, 0));
+                *bytes = bytes.saturating_add(events.sizes()[row]);
                 continue;
             }
             Action::SegmentAlloc | Action::SegmentMap => {
-                let Some(first) = released else { continue };
+                let Some((first, bytes)) = released else { continue };
                 let (before, taken) = (events.get(first), events.get(row));
                 if before.stack == taken.stack && taken.stack != StackId::ABSENT {
-                    let reserved = replay.counters(Moment(first as u32)).reserved;
-                    refused.push(reserved.saturating_add(i64::try_from(taken.size).unwrap_or(i64::MAX)));
+                    found.push(Refusal {
+                        at: Moment(first as u32 + 1),
+                        reserved: replay.counters(Moment(first as u32)).reserved,
+                        released: bytes,
+                        acquired: taken.size,
+                    });
                 }
             }
             _ => {}
         }
         released = None;
     }
-    refused
+    found
 }
 
 /// Whether unused segments are released before an allocation fails: with `garbage_collection_threshold`.

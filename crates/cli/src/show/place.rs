@@ -40,10 +40,10 @@ impl Sums {
     }
 
     fn print(&self, subject: &Subject, at: Moment, out: &mut dyn Write) -> std::io::Result<()> {
-        let handle = |index: AllocIdx| match self.allocations {
-            0 => String::new(),
-            _ => format!(" ({})", subject.handle(Thing::Allocation(index))),
-        };
+        if self.allocations == 0 {
+            return fact(out, "made", "no allocation: it frees, or calls the driver");
+        }
+        let handle = |index: AllocIdx| format!(" ({})", subject.handle(Thing::Allocation(index)));
         let all = text::plural(self.allocations, "allocation");
         let made = format!(
             "{all}, {} in all; the largest {}{}, the first{}",
@@ -95,6 +95,14 @@ impl<'a> Stack<'a> {
             out,
         )?;
         self.made.print(subject, self.at, out)?;
+        if self.made.allocations == 0 {
+            let events = format!(
+                "vramscope events {} --stack {}",
+                subject.path(),
+                subject.handle(Thing::Stack(self.id))
+            );
+            fact(out, "events", &events)?;
+        }
         print_stack(subject, "stack", self.id, out)
     }
 }

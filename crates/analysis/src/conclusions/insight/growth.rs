@@ -49,7 +49,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         .with("steps", Amount::Count(found.steps as u64))
         .with("of which are counted", Amount::Count(found.counted as u64))
         .shown_by("steps")
-        .with("confidence", Amount::Share(found.confidence));
+        .with("evenness", Amount::Share(found.confidence));
     // Steps that are guessed from the curve, and graphs, are explanations of what the events show.
     if found.phase.is_none() || found.is_kept_graph {
         finding = finding.likely();

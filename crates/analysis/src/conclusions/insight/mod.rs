@@ -33,6 +33,7 @@ use crate::replay::verdict::Status;
 
 pub(crate) use driver::DriverCalls;
 pub use finding::{Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, command};
+pub use oom::GOES_ON;
 use trial::Trial;
 
 /// What every module looks at.
@@ -153,8 +154,9 @@ fn every_kind(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What is said of a device without findings: nothing, as far as the file can tell, and what it cannot tell.
-pub fn nothing_found(snapshot: &Snapshot, replay: &Replay) -> String {
+/// What is said of a device without findings: that nothing looks wrong, as far as the file can tell, and what it cannot tell.
+/// `bytes` writes sizes.
+pub fn nothing_found(snapshot: &Snapshot, replay: &Replay, bytes: ShowBytes<'_>) -> String {
     let verdict = replay.verdict();
     if verdict.status == Status::StateOnly || replay.events() == 0 {
         return "no findings: without a history there is little to find; vramscope doctor says how to record one"
@@ -173,7 +175,11 @@ pub fn nothing_found(snapshot: &Snapshot, replay: &Replay) -> String {
         missing.push(vramscope_format::words(verdict.status.name()));
     }
     match missing.is_empty() {
-        true => "nothing looks wrong".to_owned(),
+        true => {
+            let peak = |counter| bytes(signed(replay.peak(counter).bytes));
+            let [requested, reserved] = [Counter::Requested, Counter::Reserved].map(peak);
+            format!("nothing looks wrong: requested peaks at {requested}, reserved at {reserved}")
+        }
         false => format!("nothing looks wrong as far as this file can tell: {}", missing.join("; ")),
     }
 }

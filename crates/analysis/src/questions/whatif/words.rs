@@ -236,9 +236,13 @@ impl WhatIf<'_> {
             true => format!(", {}", printable(&Line::of(self.snapshot, row.stack).short())),
             false => String::new(),
         };
-        let same = self.study.simulator.requests().facts().failures.contains(&oom.moment);
-        let same = if same { ", as in the recording" } else { "" };
-        format!("out of memory at event {} ({requested}{place}){same}", count(event))
+        let failures = &self.study.simulator.requests().facts().failures;
+        let beside = match failures.first() {
+            _ if failures.contains(&oom.moment) => ", as in the recording",
+            Some(first) if oom.moment < *first => ", before the recording ran out of memory",
+            _ => "",
+        };
+        format!("out of memory at event {} ({requested}{place}){beside}", count(event))
     }
 
     /// How far an answer depends on the device's addresses.

@@ -16,7 +16,8 @@ mod elsewhere;
 mod pool;
 mod remedy;
 
-use vramscope_snapshot::{Event, StackId};
+use hashbrown::HashMap;
+use vramscope_snapshot::{Event, Frame, StackId};
 
 use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::conclusions::trend::Trend;
@@ -50,6 +51,9 @@ impl Cause {
         }
     }
 }
+
+/// How settings are simulated for an error that is not the first.
+pub const GOES_ON: &str = "simulated for a program that goes on after an earlier error as it did here";
 
 /// A loop that catches the error can make thousands: the first ones and the last are reported.
 const MOST: usize = 8;
@@ -217,7 +221,7 @@ impl<'a> Failure<'a> {
 
     fn advice(&self) -> String {
         let bytes = self.case.bytes;
-        let order = "Allocate long-lived tensors before short-lived ones";
+        let order = || format!("Allocate long-lived tensors before short-lived ones{}", self.pinning());
         let simulated = self.simulated();
         match (self.cause(), &self.remedy) {
             (Cause::OtherPool, _) => {
@@ -233,10 +237,13 @@ impl<'a> Failure<'a> {
                 )
             }
             (Cause::Fragmentation, Remedy::None) => {
-                format!("{order}. No setting helps: {simulated}, each runs out of memory by this request")
+                format!(
+                    "{}. No setting helps: this request fails under each that was tried ({simulated})",
+                    order()
+                )
             }
             (Cause::Fragmentation, Remedy::Unknown(_)) if self.case.snapshot.settings.expandable_segments => {
-                order.into()
+                order()
             }
             (Cause::Fragmentation, Remedy::Unknown(reason)) => {
                 format!("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (not simulated: {reason})")
@@ -249,8 +256,27 @@ impl<'a> Failure<'a> {
     fn simulated(&self) -> &'static str {
         match self.number {
             1 => "simulated",
-            _ => "simulated for a program that does the same whether or not an earlier request fails",
+            _ => GOES_ON,
         }
+    }
+
+    /// Who made most of the blocks that keep segments from being released.
+    fn pinning(&self) -> String {
+        let blocks: Vec<_> = self.state.allocations().collect();
+        let live = pinned(&self.state).into_iter().flat_map(|pinned| pinned.live);
+        let mut lines: HashMap<Frame, usize> = HashMap::new();
+        let mut all = 0_usize;
+        for (_, block) in live.filter_map(|at| blocks.get(at)) {
+            all += 1;
+            if let Some(frame) = user_frame(self.case.snapshot, block.stack) {
+                *lines.entry(frame).or_default() += 1;
+            }
+        }
+        let most = lines.into_iter().max_by_key(|(frame, count)| (*count, std::cmp::Reverse(frame.line)));
+        most.filter(|(_, count)| *count * 2 > all).map_or_else(String::new, |(frame, count)| {
+            let (count, all) = (vramscope_format::count(count as u64), vramscope_format::count(all as u64));
+            format!(": {count} of {all} blocks in partly used segments are from {}", self.case.place(frame))
+        })
     }
 
     /// What to do where memory is simply not enough.
