@@ -38,7 +38,7 @@ pub(crate) fn stated(n: Option<i64>) -> String {
 pub(crate) fn path(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "standard input".into(),
-        _ => printable(&path.display().to_string()),
+        _ => printable(&vramscope_files::as_written(path).display().to_string()),
     }
 }
 

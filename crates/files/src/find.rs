@@ -177,6 +177,13 @@ fn identity(entry: &walkdir::DirEntry) -> Option<PathBuf> {
     entry.path().canonicalize().ok()
 }
 
+/// A path as people write it: Windows puts `\\?\` in front of those that were made absolute.
+pub fn as_written(path: &Path) -> &Path {
+    let rest = path.to_str().and_then(|text| text.strip_prefix(r"\\?\"));
+    // What is on a share has another beginning, and is left as it is.
+    rest.filter(|rest| rest.as_bytes().get(1) == Some(&b':')).map_or(path, Path::new)
+}
+
 /// What a look at the beginning of a file says.
 enum Probe {
     Snapshot,

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use vramscope_files::{Cache, Links, find, open, read_regular};
+use vramscope_files::{Cache, Links, as_written, find, open, read_regular};
 use vramscope_testkit::{Dialect, Options, Program, write};
 
 fn pipe(path: PathBuf) {
@@ -152,4 +152,12 @@ fn settings_and_sources() {
     fs::write(&file, "text").unwrap();
     assert_eq!(read_regular(&file, Links::Refuse, 4).unwrap(), b"text");
     assert!(read_regular(&file, Links::Refuse, 3).is_err(), "longer than it may be");
+}
+
+#[test]
+fn paths_are_shown_as_people_write_them() {
+    let shown = |path: &str| as_written(Path::new(path)).display().to_string();
+    assert_eq!(shown(r"\\?\C:\runs\rank0.pickle"), r"C:\runs\rank0.pickle");
+    assert_eq!(shown(r"\\?\UNC\server\runs\rank0.pickle"), r"\\?\UNC\server\runs\rank0.pickle");
+    assert_eq!(shown("/runs/rank0.pickle"), "/runs/rank0.pickle");
 }

@@ -9,7 +9,7 @@ use std::thread;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_engine::{DEMO, Figures, Fleet, News, OpenFile, Request, Response, Source, Sql};
 use vramscope_files::{
-    Cache, Input, Links, OpenError, Progress, find, open, open_bytes, open_each, read_regular,
+    Cache, Input, Links, OpenError, Progress, as_written, find, open, open_bytes, open_each, read_regular,
     remove_unfinished_on_signals, write_new,
 };
 use vramscope_format::plural;
@@ -324,7 +324,8 @@ fn read_many(
 
 /// A path that means the same wherever the program is started.
 fn full(path: &str) -> String {
-    Path::new(path).canonicalize().map_or_else(|_| path.to_owned(), |path| path.display().to_string())
+    let full = Path::new(path).canonicalize();
+    full.map_or_else(|_| path.to_owned(), |full| as_written(&full).display().to_string())
 }
 
 impl ThreadHost {
