@@ -97,6 +97,7 @@ pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<()> {
 fn measure(file: &Path) -> anyhow::Result<Row> {
     let site = Files::serve(site()?)?;
     let mut chromium = Chromium::start()?;
+    chromium.resize(1400, 900)?;
     let began = Instant::now();
     chromium.open(&site.url)?;
     chromium.wait("the start screen", |shown| shown["devices"] == 0)?;

@@ -97,12 +97,19 @@ impl Chromium {
         }
         let workers = json!({ "autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true });
         chromium.call("Target.setAutoAttach", &workers)?;
-        let size = json!({ "width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": false });
-        chromium.call("Emulation.setDeviceMetricsOverride", &size)?;
+        // Without a GPU, a frame costs what its pixels cost.
+        chromium.resize(1120, 720)?;
         // The page follows the system, and the pictures are compared in the dark.
         let dark = json!({ "features": [{ "name": "prefers-color-scheme", "value": "dark" }] });
         chromium.call("Emulation.setEmulatedMedia", &dark)?;
         Ok(chromium)
+    }
+
+    /// Gives the page a size.
+    pub fn resize(&mut self, width: u32, height: u32) -> anyhow::Result<()> {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", &size)?;
+        Ok(())
     }
 
     /// Bytes that the browser and all of its processes hold by themselves.
