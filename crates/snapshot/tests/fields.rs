@@ -290,6 +290,51 @@ fn more_than_a_thousand_frames() {
     });
 }
 
+/// Stacks are found again by the bytes that spell them, as long as these mean what they did.
+#[test]
+fn the_same_references_to_another_frame() {
+    let text = |text: &str, number: u8| {
+        [&[0x8c, text.len() as u8], text.as_bytes(), &[b'q', number]].concat() // SHORT_BINUNICODE, BINPUT
+    };
+    let key = |number: u8| vec![b'h', number]; // BINGET
+    let byte = |n: u8| vec![b'K', n]; // BININT1
+    let list = |items: Vec<Vec<u8>>| [b"](".to_vec(), items.concat(), b"e".to_vec()].concat();
+    let dict = |items: Vec<Vec<u8>>| [b"}(".to_vec(), items.concat(), b"u".to_vec()].concat();
+    let event = |frames: Vec<Vec<u8>>| {
+        dict(vec![key(1), key(2), key(3), byte(64), key(4), byte(8), key(5), list(frames)])
+    };
+    let first_frame = dict(vec![
+        text("name", 6),
+        text("forward", 7),
+        text("filename", 8),
+        text("model.py", 9),
+        text("line", 10),
+        byte(1),
+    ]);
+    let other_frame = dict(vec![key(6), key(7), key(8), key(9), key(10), byte(2)]);
+    let put = |frame: Vec<u8>| [frame, vec![b'q', 11]].concat();
+    let first = dict(vec![
+        text("action", 1),
+        text("alloc", 2),
+        text("addr", 3),
+        byte(64),
+        text("size", 4),
+        byte(8),
+        text("frames", 5),
+        list(vec![put(first_frame)]),
+    ]);
+    let references = || event(vec![key(11); 8]);
+    let put_anew = event(vec![put(other_frame)]);
+    let events = [first, references(), references(), put_anew, references(), references()];
+    let top = [text("device_traces", 12), list(vec![list(events.to_vec())])].concat();
+    let bytes = [b"\x80\x04}q\x00(".to_vec(), top, b"u.".to_vec()].concat();
+
+    let snapshot = common::read(&bytes).unwrap();
+    let lines = |stack| snapshot.frames(stack).map(|frame| frame.line).collect::<Vec<_>>();
+    let stacks: Vec<_> = self::events(&snapshot).iter().map(|event| lines(event.stack)).collect();
+    assert_eq!(stacks, [vec![1], vec![1; 8], vec![1; 8], vec![2], vec![2; 8], vec![2; 8]]);
+}
+
 #[test]
 fn code_is_refused_by_name_and_place() {
     // cos\nsystem\n: the classic.

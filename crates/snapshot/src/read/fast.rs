@@ -8,6 +8,8 @@
 //! hold, nothing that the general path does later or not at all may be done before the event is whole;
 //! memo entries are only ever added at the end, so that taking them off undoes everything.
 
+use std::ops::Range;
+
 use vramscope_pickle::opcode::*;
 
 use super::keys::{self, Key};
@@ -21,7 +23,7 @@ use crate::model::{Event, EventTable, Meta, PoolId, StackId, StrId};
 #[derive(Default)]
 pub(super) struct Template {
     keys: Vec<KeySpelling>,
-    /// [`Memo::replaced_strings`](super::value::Memo::replaced_strings) when the keys were looked up.
+    /// [`Memo::replaced`](super::value::Memo::replaced) when the keys were looked up.
     valid_for: u32,
 }
 
@@ -102,10 +104,65 @@ impl<'a> Cursor<'a> {
 /// The stack of an event that is not yet known to be whole.
 enum FastStack {
     Known(StackId),
-    /// The frames in `frame_scratch`, and the number that the list is memoised under.
+    /// A list of so many frames, spelled by these bytes if they can be found by them, and the number that it is memoised
+    /// under. Without an `id`, the frames are in `frame_scratch`.
     New {
+        id: Option<StackId>,
+        frames: usize,
+        spelling: Range<usize>,
         memo: u32,
     },
+}
+
+/// Stacks by the bytes that spell them: a program allocates from the same lines again and again, and comparing the bytes
+/// costs a fraction of looking up each frame. The innermost frames tell nearly all stacks of a program apart.
+#[derive(Default)]
+pub(super) struct Spellings {
+    slots: Vec<Spelling>,
+}
+
+#[derive(Clone, Default)]
+struct Spelling {
+    bytes: Vec<u8>,
+    frames: usize,
+    id: StackId,
+    /// [`Memo::replaced`](super::value::Memo::replaced) when the frames were looked up.
+    valid_for: u32,
+}
+
+impl Spellings {
+    const BITS: u32 = 12;
+
+    /// Longer ones are not kept, so that all together take no more than 4 MiB.
+    const LONGEST: usize = 1 << 10;
+
+    /// Where a spelling that begins with these bytes is kept.
+    #[inline]
+    fn slot(bytes: &[u8]) -> Option<usize> {
+        let first = u128::from_le_bytes(*bytes.first_chunk()?);
+        let mixed = u128::from(first as u64 ^ 0x9E37_79B9_7F4A_7C15)
+            * u128::from((first >> 64) as u64 ^ 0xC2B2_AE3D_27D4_EB4F);
+        Some(((mixed as u64 ^ (mixed >> 64) as u64) >> (u64::BITS - Self::BITS)) as usize)
+    }
+
+    /// The stack that these bytes begin with.
+    #[inline]
+    fn find(&self, bytes: &[u8], replaced: u32) -> Option<&Spelling> {
+        let kept = self.slots.get(Self::slot(bytes)?)?;
+        let is_it = !kept.bytes.is_empty() && kept.valid_for == replaced && bytes.starts_with(&kept.bytes);
+        is_it.then_some(kept)
+    }
+
+    /// Remembers how a stack is spelled; `bytes` go on after it.
+    fn keep(&mut self, bytes: &[u8], len: usize, (id, frames): (StackId, usize), replaced: u32) {
+        self.slots.resize(1 << Self::BITS, Spelling::default());
+        let slot = Self::slot(bytes).and_then(|slot| self.slots.get_mut(slot));
+        if let (Some(slot), Some(spelling)) = (slot, bytes.get(..len).filter(|_| len <= Self::LONGEST)) {
+            slot.bytes.clear();
+            slot.bytes.extend_from_slice(spelling);
+            (slot.id, slot.frames, slot.valid_for) = (id, frames, replaced);
+        }
+    }
 }
 
 /// A size that needs no second look.
@@ -120,9 +177,9 @@ impl Machine {
     #[inline]
     pub(super) fn fast_event(&mut self, bytes: &[u8], start: usize, offset: u64) -> Option<usize> {
         self.offset = offset;
-        if self.template.valid_for != self.memo.replaced_strings() {
+        if self.template.valid_for != self.memo.replaced() {
             self.template.keys.clear();
-            self.template.valid_for = self.memo.replaced_strings();
+            self.template.valid_for = self.memo.replaced();
         }
         let memo_len = self.memo.len();
         let end = self.try_event(bytes, start);
@@ -170,15 +227,22 @@ impl Machine {
             }
         }
         // A single pair may be the first of many, and the general path has to be able to push this much.
-        let frames = if matches!(stack, FastStack::New { .. }) { self.frame_scratch.len() } else { 0 };
+        let frames = if let FastStack::New { frames, .. } = stack { frames } else { 0 };
         if !has_action || pairs < 2 || !self.has_room_for(2 * pairs + frames + 8) {
             return None;
         }
         event.stream = self.tables.streams.stream(stream);
         event.stack = match stack {
             FastStack::Known(id) => id,
-            FastStack::New { memo } => {
-                let id = self.tables.stacks.intern(&self.frame_scratch);
+            FastStack::New { id, frames, spelling, memo } => {
+                let id = id.unwrap_or_else(|| {
+                    let id = self.tables.stacks.intern(&self.frame_scratch);
+                    let rest = bytes.get(spelling.start..).unwrap_or_default();
+                    if !spelling.is_empty() {
+                        self.spellings.keep(rest, spelling.len(), (id, frames), self.memo.replaced());
+                    }
+                    id
+                });
                 if memo != NO_MEMO {
                     self.memo.update(memo, Value::Stack { id, memo });
                 }
@@ -305,19 +369,29 @@ impl Machine {
             return Some(FastStack::Known(StackId::EMPTY));
         }
         cursor.at += 1;
+        let start = cursor.at;
+        let (mut id, mut frames, mut spelling) = (None, 1, 0..0);
         self.frame_scratch.clear();
         if opcode == MARK {
-            loop {
-                let opcode = cursor.byte()?;
-                if opcode == APPENDS {
-                    break;
+            let rest = cursor.bytes.get(start..)?;
+            if let Some(known) = self.spellings.find(rest, self.memo.replaced()) {
+                (id, frames) = (Some(known.id), known.frames);
+                cursor.at += known.bytes.len();
+            } else {
+                loop {
+                    let opcode = cursor.byte()?;
+                    if opcode == APPENDS {
+                        break;
+                    }
+                    let frame = self.memo.get_frame(cursor.reference(opcode)?)?;
+                    self.frame_scratch.push(frame);
                 }
-                let frame = self.memo.get_frame(cursor.reference(opcode)?)?;
-                self.frame_scratch.push(frame);
+                frames = self.frame_scratch.len();
             }
-            if self.frame_scratch.is_empty() {
+            if frames == 0 {
                 return None;
             }
+            spelling = start..cursor.at;
         } else {
             let frame = self.memo.get_frame(cursor.reference(opcode)?)?;
             if cursor.byte()? != APPEND {
@@ -334,7 +408,7 @@ impl Machine {
         if matches!(next, MARK | APPEND | EMPTY_LIST) {
             return None;
         }
-        Some(FastStack::New { memo })
+        Some(FastStack::New { id, frames, spelling, memo })
     }
 
     /// The number that the value just read is memoised under: CPython does so at once, the C++

@@ -6,7 +6,7 @@
 
 use vramscope_pickle::{DecodeError, Op, text};
 
-use super::fast::Template;
+use super::fast::{Spellings, Template};
 use super::objects::{Items, List, Objects};
 use super::oddities::Oddity;
 use super::rows::{Tables, is_row};
@@ -54,6 +54,7 @@ pub(super) struct Machine {
     pub(super) done: bool,
     pub(super) frame_scratch: Vec<FrameId>,
     pub(super) template: Template,
+    pub(super) spellings: Spellings,
     /// Where the current operation begins. What the machine may hold grows with it.
     pub(super) offset: u64,
     /// How long the whole input is, if that is known.
@@ -76,6 +77,7 @@ impl Machine {
             done: false,
             frame_scratch: Vec::new(),
             template: Template::default(),
+            spellings: Spellings::default(),
             offset: 0,
             expected_len: 0,
             first_event: None,

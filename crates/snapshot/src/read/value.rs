@@ -61,8 +61,8 @@ pub(super) struct Memo {
     entries: Vec<u32>,
     /// Values that do not fit the packing.
     wide: Vec<Value>,
-    /// Counts how often a string was replaced, so that who remembers one knows when to look again.
-    replaced_strings: u32,
+    /// Counts how often a string or a frame was replaced, so that who remembers one knows when to look again.
+    replaced: u32,
 }
 
 const TAG_BITS: u32 = 4;
@@ -115,14 +115,14 @@ impl Memo {
         }
         let entry = self.encode(value);
         let place = &mut self.entries[at as usize];
-        self.replaced_strings += u32::from(*place >> PAYLOAD_BITS == T_STR);
+        self.replaced += u32::from(matches!(*place >> PAYLOAD_BITS, T_STR | T_FRAME));
         *place = entry;
     }
 
-    /// How often a string was replaced.
+    /// How often a string or a frame was replaced.
     #[inline]
-    pub(super) fn replaced_strings(&self) -> u32 {
-        self.replaced_strings
+    pub(super) fn replaced(&self) -> u32 {
+        self.replaced
     }
 
     /// Replaces an entry that a container was memoised under before it was filled, unless the number
