@@ -174,6 +174,48 @@ impl Allocations {
 
     #[inline]
     pub(crate) fn push(&mut self, allocation: &Allocation) -> AllocIdx {
+        self.growing().push(allocation)
+    }
+
+    /// Ends an allocation at a moment, unless it has ended before.
+    pub(crate) fn end(&mut self, allocation: AllocIdx, at: Moment) {
+        self.growing().end(allocation, at);
+    }
+
+    /// The table, to be added to in a loop.
+    pub(crate) fn growing(&mut self) -> Growing<'_> {
+        Growing {
+            addr: self.addr.to_mut(),
+            requested: self.requested.to_mut(),
+            size: self.size.to_mut(),
+            opened: self.opened.to_mut(),
+            released: self.released.to_mut(),
+            closed: self.closed.to_mut(),
+            stack: self.stack.to_mut(),
+            stream: &mut self.stream,
+            pool: &mut self.pool,
+            estimated: &mut self.estimated,
+        }
+    }
+}
+
+/// Columns that grow: that they are in memory is asked once, not for every row.
+pub(crate) struct Growing<'a> {
+    addr: &'a mut Vec<u64>,
+    pub(crate) requested: &'a mut Vec<u64>,
+    size: &'a mut Vec<u64>,
+    opened: &'a mut Vec<Moment>,
+    pub(crate) released: &'a mut Vec<Moment>,
+    pub(crate) closed: &'a mut Vec<Moment>,
+    stack: &'a mut Vec<StackId>,
+    stream: &'a mut vramscope_snapshot::Column<StreamId>,
+    pool: &'a mut vramscope_snapshot::Column<PoolId>,
+    estimated: &'a mut vramscope_snapshot::Column<u8>,
+}
+
+impl Growing<'_> {
+    #[inline]
+    pub(crate) fn push(&mut self, allocation: &Allocation) -> AllocIdx {
         let row = self.addr.len();
         self.addr.push(allocation.addr);
         self.requested.push(allocation.requested);
@@ -188,7 +230,7 @@ impl Allocations {
         AllocIdx(row as u32)
     }
 
-    /// Ends an allocation at a moment, unless it has ended before.
+    #[inline]
     pub(crate) fn end(&mut self, allocation: AllocIdx, at: Moment) {
         let row = allocation.index();
         self.released[row] = self.released[row].min(at);

@@ -162,7 +162,8 @@ impl BlockMap<'_> {
     fn run(&mut self, ranges: &RangeHistory, events: &EventTable) {
         let mut lost = std::mem::take(&mut self.pairing.lost_ends);
         let mut next_lost = 0;
-        for row in 0..events.len() {
+        let links = std::mem::take(&mut self.pairing.links);
+        for (row, (&link, action)) in links.iter().zip(events.actions()).enumerate() {
             let event = EventIdx::from_index(row);
             self.now = event;
             while let Some(&(at, index)) = lost.get(next_lost)
@@ -171,7 +172,6 @@ impl BlockMap<'_> {
                 self.free(index);
                 next_lost += 1;
             }
-            let link = self.pairing.links[row];
             if let Some(segment) = link.as_segment() {
                 let Some(change) = ranges.changes.get(segment) else { continue };
                 if change.held {
@@ -182,13 +182,14 @@ impl BlockMap<'_> {
                 }
             } else if let Some(index) = link.as_allocation() {
                 let now = Moment::after(event);
-                if events.action(row) == Some(Action::Alloc) {
+                if action == Action::Alloc {
                     self.allocate(index);
                 } else if self.pairing.allocations.closed[index.index()] == now {
                     self.free(index);
                 }
             }
         }
+        self.pairing.links = links;
         // What was found out on the way joins what was known before, in the order of the events.
         lost.append(&mut self.pairing.lost_ends);
         lost.sort_unstable();
@@ -200,23 +201,21 @@ impl BlockMap<'_> {
     /// found a place have at least what they asked for.
     fn settle(&mut self) {
         let Pairing { allocations, final_sizes, facts, .. } = &mut *self.pairing;
-        for row in 0..allocations.len() {
-            match final_sizes.get(&(row as u32)) {
-                Some(&size) => {
-                    let replayed = allocations.size[row];
-                    if replayed != size && allocations.opened[row] != Moment::START {
-                        facts.differing += 1;
-                        facts.differing_bytes = facts.differing_bytes.saturating_add(replayed.abs_diff(size));
-                    }
-                    allocations.size[row] = size;
-                    allocations.estimated.set(row, 0);
-                }
-                None if allocations.size[row] == 0 => {
-                    allocations.size[row] = self.rules.round(allocations.requested[row]);
-                    allocations.estimated.set(row, 1);
-                }
-                None => {}
+        let placed = allocations.size.to_mut();
+        for (row, size) in placed.iter_mut().enumerate().filter(|(_, size)| **size == 0) {
+            if !final_sizes.contains_key(&(row as u32)) {
+                *size = self.rules.round(allocations.requested[row]);
+                allocations.estimated.set(row, 1);
             }
+        }
+        for (&row, &size) in &*final_sizes {
+            let row = row as usize;
+            let replayed = std::mem::replace(&mut placed[row], size);
+            if replayed != size && allocations.opened[row] != Moment::START {
+                facts.differing += 1;
+                facts.differing_bytes = facts.differing_bytes.saturating_add(replayed.abs_diff(size));
+            }
+            allocations.estimated.set(row, 0);
         }
     }
 

@@ -10,7 +10,7 @@ use vramscope_mapped::Buffer;
 use vramscope_snapshot::{PoolId, StackId, StreamId};
 
 use super::allocations::{AllocIdx, Allocation, Allocations, Moment};
-use super::timeline::Source;
+use super::timeline::{LIVE_STRIDE, STRIDE, Source};
 
 /// An allocation, as it is stored in a set.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -87,7 +87,7 @@ impl LiveRow {
 const ROW_FACTOR: usize = 16;
 
 /// Events between two stored sets, at the least.
-const ROW_STRIDE: usize = ROW_FACTOR * super::timeline::LIVE_STRIDE;
+const ROW_STRIDE: usize = ROW_FACTOR * LIVE_STRIDE;
 
 /// The live allocations at some moments.
 #[derive(Clone, Debug, Default)]
@@ -115,8 +115,35 @@ impl LiveSets {
         Self { ends, members: Members::Rows(rows) }
     }
 
-    /// What is live at each of some moments in order, of allocations by when they are opened and closed.
-    pub(super) fn at_each(moments: &[Moment], opened: &[Moment], closed: &[Moment]) -> Self {
+    /// Sets of a trace of so many events, of allocations by when they are opened and closed: at the start, and whenever as
+    /// many events have passed as allocations are live.
+    pub(super) fn new(opened: &[Moment], closed: &[Moment], events: usize) -> Self {
+        // How many more are live after each stretch than before it.
+        let mut more = vec![0_i64; events.div_ceil(STRIDE)];
+        let mut live = 0;
+        for (opened, closed) in opened.iter().zip(closed) {
+            let stretch = |at: &Moment| at.0.checked_sub(1).map(|row| row as usize / STRIDE);
+            match stretch(opened) {
+                Some(stretch) => more.get_mut(stretch).into_iter().for_each(|more| *more += 1),
+                None => live += 1,
+            }
+            let ended = stretch(closed).and_then(|stretch| more.get_mut(stretch));
+            ended.into_iter().for_each(|more| *more -= 1);
+        }
+        let (mut kept, mut last) = (vec![Moment::START], 0);
+        for (stretch, more) in more.into_iter().enumerate() {
+            live += more;
+            let done = events.min((stretch + 1) * STRIDE);
+            if done - last >= LIVE_STRIDE.max(usize::try_from(live).unwrap_or_default()) {
+                kept.push(Moment(done as u32));
+                last = done;
+            }
+        }
+        Self::at_each(&kept, opened, closed)
+    }
+
+    /// What is live at each of some moments in order.
+    fn at_each(moments: &[Moment], opened: &[Moment], closed: &[Moment]) -> Self {
         // Which sets an allocation is in; most live between two of them. Allocations come nearly in order.
         let first = Cell::new(0);
         let sets = |(&opened, &closed): (&Moment, &Moment)| {

@@ -67,7 +67,13 @@ pub struct Oom {
 }
 
 /// Does two things, in any order or at once.
-pub type Both<'a> = &'a dyn Fn(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send));
+pub type Both<'a> = &'a (dyn Fn(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + Sync);
+
+/// One after the other, for a caller without threads.
+const IN_TURN: Both<'static> = &|one, other| {
+    one();
+    other();
+};
 
 /// One device's trace, replayed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -102,8 +108,12 @@ pub struct Replay {
 impl Replay {
     /// Replays the trace of a device from its beginning to its end.
     pub fn new(snapshot: &Snapshot, device: DeviceId) -> Self {
+        Self::new_with(snapshot, device, IN_TURN)
+    }
+
+    fn new_with(snapshot: &Snapshot, device: DeviceId, both: Both<'_>) -> Self {
         if !snapshot.has.addresses {
-            return Self::from_totals(snapshot, device);
+            return Self::from_totals(snapshot, device, both);
         }
         let events = snapshot.events(device);
         let complete = snapshot.damage.is_none();
@@ -111,7 +121,13 @@ impl Replay {
 
         let mut pairing = pairing::pair(snapshot, device, events, complete);
         let ranges = RangeHistory::new(snapshot, device, events, &pairing.segment_events, complete);
-        blocks::assign_sizes(&mut pairing, &ranges, events, &rules, snapshot.settings.expandable_segments);
+        let expandable = snapshot.settings.expandable_segments;
+        let (mut failed, mut step_back) = (Vec::new(), None);
+        let size_all = &mut || blocks::assign_sizes(&mut pairing, &ranges, events, &rules, expandable);
+        both(size_all, &mut || {
+            failed = ooms(events);
+            step_back = verdict::first_step_back(events);
+        });
         pairing.workspaces.sort_unstable();
         for &(index, requested) in &pairing.restated {
             pairing.allocations.requested[index.index()] = requested;
@@ -124,8 +140,8 @@ impl Replay {
             reserved: &NOTHING_STATED,
             crowded: &[],
         };
-        let timeline = Timeline::new(source, ranges.start_bytes);
-        let verdict = verdict::judge(snapshot, device, events, &pairing, &ranges, &timeline);
+        let timeline = Timeline::new(source, ranges.start_bytes, both);
+        let verdict = verdict::judge(snapshot, device, step_back, &pairing, &ranges, &timeline);
         Self {
             device,
             rules,
@@ -135,7 +151,7 @@ impl Replay {
             ranges,
             reserved: Buffer::new(),
             timeline,
-            ooms: ooms(events),
+            ooms: failed,
             workspaces: pairing.workspaces,
             verdict,
             made: Buffer::new(),
@@ -146,7 +162,7 @@ impl Replay {
     }
 
     /// Replays a source that states totals and has no map of memory.
-    fn from_totals(snapshot: &Snapshot, device: DeviceId) -> Self {
+    fn from_totals(snapshot: &Snapshot, device: DeviceId, both: Both<'_>) -> Self {
         let settled = totals::settle(snapshot, device);
         let verdict = totals::judge(snapshot, device, &settled);
         let totals::Settled { pairing, reserved, start_reserved, .. } = settled;
@@ -167,17 +183,14 @@ impl Replay {
             begun_before: BegunBefore::default(),
             found: Found::default(),
         };
-        replay.timeline = Timeline::new(replay.source(), start_reserved);
+        replay.timeline = Timeline::new(replay.source(), start_reserved, both);
         replay
     }
 
     /// Replays every device of a snapshot that has a trace or segments, in order. Memory of backward passes is
     /// attributed to the forward lines that it belongs to.
     pub fn all(snapshot: &Snapshot) -> Vec<Self> {
-        Self::all_with(snapshot, &|one, other| {
-            one();
-            other();
-        })
+        Self::all_with(snapshot, IN_TURN)
     }
 
     /// The same for a caller that has threads: `both` does two things that do not depend on each other.
@@ -187,7 +200,7 @@ impl Replay {
         devices.sort_by_key(|&device| (device == DeviceId::HOST, device));
         let replay = |device| {
             let (mut replay, mut of_events) = (None, None);
-            both(&mut || replay = Some(Self::new(snapshot, device)), &mut || {
+            both(&mut || replay = Some(Self::new_with(snapshot, device, both)), &mut || {
                 of_events = OfEvents::new(snapshot, device);
             });
             let mut replay = replay.unwrap_or_else(|| Self::new(snapshot, device));

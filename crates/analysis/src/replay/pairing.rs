@@ -109,8 +109,8 @@ pub(crate) fn pair(snapshot: &Snapshot, device: DeviceId, events: &EventTable, c
     let mut open: HashMap<u64, AllocIdx> = HashMap::new();
     let mut completes_next = None;
     let mut skip_until = 0;
-    let table = &mut pairing.allocations;
-    table.reserve(facts.allocs as usize);
+    pairing.allocations.reserve(facts.allocs as usize);
+    let mut table = pairing.allocations.growing();
     let addrs = events.addrs();
     let links = pairing.links.to_mut();
     for (row, action) in events.actions().enumerate() {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_mapped::Buffer;
 use vramscope_snapshot::EventIdx;
 
+use crate::replay::Both;
 use crate::replay::allocations::{AllocIdx, Allocations, Moment};
 use crate::replay::counters::{Counter, Counters};
 use crate::replay::live::LiveSets;
@@ -234,16 +235,20 @@ pub(crate) fn signed(bytes: u64) -> i64 {
 }
 
 impl Timeline {
-    pub(crate) fn new(source: Source<'_>, start_reserved: i64) -> Self {
+    pub(crate) fn new(source: Source<'_>, start_reserved: i64, both: Both<'_>) -> Self {
+        let slices = source.slices();
+        let [opened, _, closed] = slices.moments;
+        let (mut timeline, mut live) = (Self::default(), LiveSets::default());
+        both(&mut || timeline = Self::of_counters(&source, &slices, start_reserved), &mut || {
+            live = LiveSets::new(opened, closed, slices.links.len());
+        });
+        Self { live, ..timeline }
+    }
+
+    /// All of it but what is live.
+    fn of_counters(source: &Source<'_>, slices: &Slices<'_>, start_reserved: i64) -> Self {
         let mut timeline =
             Self { start: start_counters(source.allocations, start_reserved), ..Self::default() };
-        let slices = source.slices();
-        // How many allocations are live, as far as that matters for how often they are kept.
-        let mut live = slices.moments[0].iter().filter(|opened| **opened == Moment::START).count();
-        let count_live = |live: usize, index: AllocIdx, now: Moment| {
-            let [opened, _, closed] = slices.moments(index);
-            (live + usize::from(opened == now)).saturating_sub(usize::from(closed == now))
-        };
         let mut counters = timeline.start;
         for (peak, counter) in timeline.peaks.iter_mut().zip(Counter::ALL) {
             *peak = Highest { bytes: counters[counter], at: Moment::START };
@@ -251,15 +256,13 @@ impl Timeline {
         let excess = counters.active.max(counters.requested) - counters.reserved;
         timeline.excess = Highest { bytes: excess.max(0), at: Moment::START };
         let mut lost = 0;
-        let mut kept_live = 0;
-        let mut kept = vec![Moment::START];
-        for (stretch, rows) in source.links.chunks(STRIDE).enumerate() {
+        for (stretch, rows) in slices.links.chunks(STRIDE).enumerate() {
             let before = counters;
             let (mut min, mut max) = (counters, counters);
             let first = stretch * STRIDE;
             for row in first..first + rows.len() {
                 let lost_before = lost;
-                counters = source.step_in(&slices, counters, row, &mut lost);
+                counters = source.step_in(slices, counters, row, &mut lost);
                 if lost - lost_before > CROWD {
                     timeline.crowded.push(Crowded { row, after: counters, lost });
                 }
@@ -269,22 +272,9 @@ impl Timeline {
                 if excess > timeline.excess.bytes {
                     timeline.excess = Highest { bytes: excess, at: Moment(row as u32 + 1) };
                 }
-                let now = Moment(row as u32 + 1);
-                if let Some(index) = slices.link(row).as_allocation() {
-                    live = count_live(live, index, now);
-                }
-                if lost > lost_before {
-                    let lost = source.lost_ends.get(lost_before..lost).unwrap_or_default();
-                    live = lost.iter().fold(live, |live, &(_, index)| count_live(live, index, now));
-                }
             }
-            timeline.note_peaks(&source, before, max, first, rows.len(), lost);
+            timeline.note_peaks(source, before, max, first, rows.len(), lost);
             timeline.stretches.push(Stretch { before, min, max });
-            let done = first + rows.len();
-            if done - kept_live >= LIVE_STRIDE.max(live) {
-                kept.push(Moment(done as u32));
-                kept_live = done;
-            }
         }
         timeline.groups = timeline
             .stretches
@@ -295,7 +285,6 @@ impl Timeline {
             })
             .collect();
         timeline.end = counters;
-        timeline.live = LiveSets::at_each(&kept, slices.moments[0], slices.moments[2]);
         timeline
     }
 

@@ -84,18 +84,20 @@ impl Verdict {
 pub(crate) fn judge(
     snapshot: &Snapshot,
     device: DeviceId,
-    events: &EventTable,
+    step_back: Option<usize>,
     pairing: &Pairing,
     ranges: &RangeHistory,
     timeline: &Timeline,
 ) -> Verdict {
+    let events = snapshot.events(device);
     let facts = &pairing.facts;
     let allocations = &pairing.allocations;
     let mut notes = Vec::new();
 
-    let estimated = (0..allocations.len()).filter(|&row| allocations.is_estimated(row));
+    let estimated = allocations.estimated.stored().iter().zip(allocations.size.iter());
     let (estimated_blocks, mut estimated_bytes) = estimated
-        .fold((0_u64, 0_u64), |(n, bytes), row| (n + 1, bytes.saturating_add(allocations.size[row])));
+        .filter(|&(&estimated, _)| estimated != 0)
+        .fold((0_u64, 0_u64), |(n, bytes), (_, size)| (n + 1, bytes.saturating_add(*size)));
     estimated_bytes =
         estimated_bytes.saturating_add(facts.differing_bytes).saturating_add(facts.lost_free_bytes);
 
@@ -232,7 +234,7 @@ pub(crate) fn judge(
     if timeline.peaks.iter().any(|peak| peak.bytes == i64::MAX) {
         notes.push("sizes add up to more than 8 EiB: levels are cut off there".into());
     }
-    if let Some(back) = first_step_back(events) {
+    if let Some(back) = step_back {
         notes.push(format!("time goes backwards at event {back}; the order of the trace is kept"));
     }
     if facts.restated > 0 {
@@ -257,7 +259,8 @@ fn blocks(n: u64) -> String {
     plural(n, "block")
 }
 
-fn first_step_back(events: &EventTable) -> Option<usize> {
+/// The first event whose time is before that of the one before it.
+pub(crate) fn first_step_back(events: &EventTable) -> Option<usize> {
     let mut last = i64::MIN;
     (0..events.len()).find(|&row| {
         let time = events.time_us(row).unwrap_or(last);

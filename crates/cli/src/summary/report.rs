@@ -335,16 +335,18 @@ impl Device {
         let at_end = Peak { bytes: replay.counters(to).requested, at: to };
         let is_state = status == Status::StateOnly;
         let kept_peak = if is_state { at_end } else { subject.kept_peak() };
-        let state = replay.state(kept_peak.at);
-        let (live_at_peak, rest_at_peak) = lines(snapshot, &subject.live(&state));
-        let peak_state = match subject.leaves_out_allocations() {
-            true if !is_state => replay.state(subject.peak(Counter::Requested).at),
-            _ => state,
+        let state = || {
+            let state = replay.state(kept_peak.at);
+            let live = lines(snapshot, &subject.live(&state));
+            match subject.leaves_out_allocations() {
+                true if !is_state => (replay.state(subject.peak(Counter::Requested).at), live),
+                _ => (state, live),
+            }
         };
         // Findings take as long as everything else.
-        let (mut found, (phases, stacks, chart)) = rayon::join(
+        let (mut found, ((peak_state, (live_at_peak, rest_at_peak)), phases, stacks, chart)) = rayon::join(
             || subject.findings(),
-            || (phase_rows(subject), stacks(snapshot, device), chart(subject)),
+            || (state(), phase_rows(subject), stacks(snapshot, device), chart(subject)),
         );
         found.retain(|finding| subject.keeps_finding(finding));
         Self {
