@@ -3,6 +3,7 @@
 use crate::replay::Replay;
 use crate::replay::allocations::{AllocIdx, Moment};
 use crate::replay::ranges::Change;
+use crate::replay::timeline::signed;
 
 /// One thing that an event does.
 #[derive(Clone, Copy, Debug)]
@@ -17,13 +18,14 @@ pub(crate) enum Effect {
 
 impl Effect {
     /// Whose requested bytes begin or end to count, and by how much they change the sum.
+    #[inline]
     pub(crate) fn requested(&self, replay: &Replay) -> Option<(AllocIdx, i64)> {
         let (index, sign) = match *self {
             Self::Opened(index) => (index, 1),
             Self::Closed(index) => (index, -1),
             Self::Held(_) => return None,
         };
-        Some((index, i64::try_from(replay.allocation(index).requested).unwrap_or(i64::MAX) * sign))
+        Some((index, signed(replay.allocations.requested[index.index()]) * sign))
     }
 }
 

@@ -56,6 +56,27 @@ impl Fact {
 
 /// Everything that is looked at, in the order in which it matters.
 pub(super) fn facts(subject: &Subject) -> Vec<Fact> {
+    // Simulating takes as long as everything else.
+    let (mut facts, simulation) = rayon::join(|| read_off(subject), || simulation(subject));
+    facts.push(simulation);
+    facts.extend(sidecar(subject));
+    facts.extend(extras(subject));
+    facts
+}
+
+/// Does the simulated allocator do what the recorded one did?
+fn simulation(subject: &Subject) -> Fact {
+    match Study::new(subject.snapshot(), subject.replay().device(), None) {
+        Ok(study) if study.agreement.is_exact() => {
+            Fact::good("simulation", "reproduces the recording: whatif is reliable")
+        }
+        Ok(_) => Fact::good("simulation", "does not reproduce the recording: whatif gives estimates"),
+        Err(why) => Fact::none("simulation", why.to_string()),
+    }
+}
+
+/// What can be read off the file.
+fn read_off(subject: &Subject) -> Vec<Fact> {
     let (snapshot, replay) = (subject.snapshot(), subject.replay());
     let events = snapshot.events(replay.device());
     let mut facts = vec![verdict(subject), history(subject, events)];
@@ -81,15 +102,6 @@ pub(super) fn facts(subject: &Subject) -> Vec<Fact> {
         true => Fact::good("metadata", "user metadata on events"),
         false => Fact::none("metadata", "no user metadata on events"),
     });
-    facts.push(match Study::new(snapshot, replay.device(), None) {
-        Ok(study) if study.agreement.is_exact() => {
-            Fact::good("simulation", "reproduces the recording: whatif is reliable")
-        }
-        Ok(_) => Fact::good("simulation", "does not reproduce the recording: whatif gives estimates"),
-        Err(why) => Fact::none("simulation", why.to_string()),
-    });
-    facts.extend(sidecar(subject));
-    facts.extend(extras(subject));
     facts
 }
 

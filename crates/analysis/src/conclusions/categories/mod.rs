@@ -297,6 +297,8 @@ impl Categories {
         // The best moment of the stretch so far, and the bytes then.
         let mut best: Option<(Moment, i64)> = None;
         let mut then = now.clone();
+        // Where the next stretch begins.
+        let mut next = 0;
         let mut keep = |best: Option<(Moment, i64)>, then: &[i64]| {
             if let Some((at, _)) = best {
                 series.at.push(at);
@@ -306,13 +308,15 @@ impl Categories {
         replay.each_moment(|at, effects| {
             for effect in effects {
                 let Some((index, bytes)) = effect.requested(replay) else { continue };
-                let sum = &mut now[self.of(index)];
+                let category = self.of(index);
+                let sum = &mut now[category];
                 *sum = sum.saturating_add(bytes);
-                most[self.of(index)] = most[self.of(index)].max(*sum);
+                most[category] = most[category].max(*sum);
                 total = total.saturating_add(bytes);
             }
-            if (at.0 as usize).is_multiple_of(width) {
+            if at.0 as usize == next {
                 keep(best.take(), &then);
+                next += width;
             }
             if best.is_none_or(|(_, most)| total > most) {
                 best = Some((at, total));
