@@ -47,7 +47,7 @@ impl Means {
         means(stretches, |moment| sums[moment.saturating_sub(start).min(sums.len() - 1)])
     }
 
-    /// About the sums over all moments before one, of so many.
+    /// About the sums over all moments before one; `moments` is how many there are.
     fn before(&self, moment: usize, moments: usize) -> Sums {
         let row = (moment / STRIDE).min(self.sums.len().saturating_sub(2));
         let [from, to] = [row, row + 1].map(|row| self.sums.get(row).copied().unwrap_or_default());

@@ -115,8 +115,8 @@ impl LiveSets {
         Self { ends, members: Members::Rows(rows) }
     }
 
-    /// Sets of a trace of so many events, of allocations by when they are opened and closed: at the start, and whenever as
-    /// many events have passed as allocations are live.
+    /// The sets of a trace, given its number of events and when allocations are opened and closed: at the start, and
+    /// whenever as many events have passed as allocations are live.
     pub(super) fn new(opened: &[Moment], closed: &[Moment], events: usize) -> Self {
         // How many more are live after each stretch than before it.
         let mut more = vec![0_i64; events.div_ceil(STRIDE)];

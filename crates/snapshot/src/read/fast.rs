@@ -104,8 +104,8 @@ impl<'a> Cursor<'a> {
 /// The stack of an event that is not yet known to be whole.
 enum FastStack {
     Known(StackId),
-    /// A list of so many frames, spelled by these bytes if they can be found by them, and the number that it is memoised
-    /// under. Without an `id`, the frames are in `frame_scratch`.
+    /// A list: how many frames it has, the bytes that spell them if they can be found by those, and the number that it is
+    /// memoised under. Without an `id`, the frames are in `frame_scratch`.
     New {
         id: Option<StackId>,
         frames: usize,

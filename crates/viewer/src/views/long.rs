@@ -114,7 +114,7 @@ mod tests {
     /// As many as a trace of 10 GB has events.
     const TOTAL: usize = 80_000_000;
 
-    /// A list that goes to a row when it is told to; what it shows, with where.
+    /// A list that goes to the row in `to`; `seen` is what it shows, and where.
     struct List {
         harness: Harness<'static>,
         to: Rc<Cell<Option<usize>>>,
