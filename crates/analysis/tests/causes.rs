@@ -3,8 +3,8 @@
 use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Amount, Capacity, Counter, Finding, Kind, Moment, Replay, Severity, fragmentation, gap, insights,
-    nothing_found, refused_before,
+    Amount, Capacity, Counter, Finding, Kind, KnownBy, Moment, Replay, Severity, fragmentation, gap,
+    insights, nothing_found, refused_before,
 };
 use vramscope_snapshot::{DeviceId, Snapshot};
 
@@ -75,6 +75,7 @@ fn cycles_are_counted_not_segments() {
     assert_eq!(evidence(calls, "times"), Amount::Count(9));
     assert_eq!((calls.bytes, calls.severity), (9 * 80 * MIB, Severity::Medium));
     assert_eq!(calls.site.line.as_ref().unwrap().line, 9, "the line that releases");
+    assert_eq!(calls.known_by, KnownBy::Likely, "no stack has empty_cache()");
     assert!(calls.advice.contains("train.py:9"), "{}", calls.advice);
 }
 
@@ -101,6 +102,14 @@ fn a_failed_request_belongs_to_the_pool_that_had_no_room() {
         "on the device"
     );
     assert!(oom.evidence.iter().any(|evidence| evidence.name.starts_with("pool, inferred")));
+    assert!(
+        oom.advice.starts_with(
+            "Before this request, free what keeps segments of pool default, stream default in use: 1 of 1 blocks in \
+             partly used segments are from train.py:2 step. Or allocate both from one pool"
+        ),
+        "{}",
+        oom.advice
+    );
 }
 
 /// The segment is acquired by one event and used by the next: at the peak of reserved bytes nothing is cached.

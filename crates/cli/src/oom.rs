@@ -149,12 +149,14 @@ struct CategoryJson {
     bytes: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct SimulatedJson {
     /// Why nothing is simulated.
     refused: Option<String>,
     /// Whether the simulation reproduces the recording under its own settings.
     reproduced: Option<bool>,
+    #[serde(skip)]
+    recorded_under: String,
     settings: Vec<TrialJson>,
 }
 
@@ -252,7 +254,7 @@ impl<'a> Failure<'a> {
             awaiting_free: sum(|room| room.awaiting_free),
             retries: retried.len() as u64,
             retried_bytes: retried.iter().fold(0, |sum, retry| sum.saturating_add(retry.released)),
-            free: rooms.iter().map(|room| RoomJson::new(subject, room)).collect(),
+            free: RoomJson::all(subject, &rooms, &found),
             held_by: holders(subject, &state),
             categories: categories(subject, &state),
             simulated: SimulatedJson::new(subject, number),
@@ -272,6 +274,19 @@ impl<'a> Failure<'a> {
 }
 
 impl RoomJson {
+    /// A row each, also for the pool and stream of the request if they hold nothing.
+    fn all(subject: &Subject, rooms: &[Room], found: &Finding) -> Vec<Self> {
+        let mut all: Vec<_> = rooms.iter().map(|room| Self::new(subject, room)).collect();
+        if let (Some(pool), Some(stream)) = (found.site.pool, found.site.stream)
+            && !all.is_empty()
+            && !all.iter().any(|room| room.pool == Some(pool) && room.stream == stream)
+        {
+            let room = Room { pool: Some(pool), ..Room::default() };
+            all.insert(all.len().min(ROOMS - 1), Self { stream, ..Self::new(subject, &room) });
+        }
+        all
+    }
+
     fn new(subject: &Subject, room: &Room) -> Self {
         Self {
             pool: room.pool,
@@ -314,7 +329,7 @@ fn categories(subject: &Subject, state: &State) -> Vec<CategoryJson> {
 impl SimulatedJson {
     /// Other settings, and the recorded ones without a limit, for the request that failed first.
     fn new(subject: &Subject, number: usize) -> Self {
-        let refuse = |reason: String| Self { refused: Some(reason), reproduced: None, settings: Vec::new() };
+        let refuse = |reason: String| Self { refused: Some(reason), ..Self::default() };
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
         let study = match Study::new(snapshot, replay.device(), None) {
             Ok(study) => study,
@@ -354,6 +369,7 @@ impl SimulatedJson {
         Self {
             refused: None,
             reproduced: Some(study.agreement.is_exact()),
+            recorded_under: words.recorded_under(),
             settings: tried.iter().zip(&runs).map(trial).collect(),
         }
     }
@@ -522,6 +538,7 @@ fn print_simulated(failure: &Failure<'_>, out: &mut dyn Write) -> std::io::Resul
         );
     }
     table.print(out)?;
+    writeln!(out, "  {}", text::wrapped(&text::printable(&simulated.recorded_under), 4))?;
     if failure.number > 1 {
         writeln!(out, "  {}", vramscope_analysis::GOES_ON)?;
     }

@@ -35,6 +35,10 @@ pub struct Growth {
     pub bytes_per_step: u64,
     /// Bytes that have come with the steps that are counted.
     pub bytes: u64,
+    /// How many blocks more are live.
+    pub blocks: u64,
+    /// The share of the steps that are counted in which it grew.
+    pub grew: f64,
     /// How sure it is, from 0 to 1: how alike the steps are in what they add, or that every one of them grows.
     pub confidence: f64,
     /// Whether it looks like autograd graphs that are kept.
@@ -73,13 +77,16 @@ pub fn growth(snapshot: &Snapshot, replay: &Replay) -> Option<Growth> {
         }
     };
     let compared = ends.len();
-    // Bytes of each stack at each end.
+    // Bytes of each stack at each end, and its blocks at the ends between which bytes are counted.
     let mut by_stack: HashMap<StackId, Vec<u64>> = HashMap::new();
+    let mut blocks: HashMap<StackId, i64> = HashMap::new();
     for (step, &at) in ends.iter().enumerate() {
         for index in replay.live(at) {
             let allocation = replay.allocation(index);
             let bytes = by_stack.entry(allocation.stack).or_insert_with(|| vec![0; compared]);
             bytes[step] = bytes[step].saturating_add(allocation.requested);
+            let counted = i64::from(step == compared - 1) - i64::from(step == WARM_UP - 1);
+            *blocks.entry(allocation.stack).or_default() += counted;
         }
     }
     let grown = |bytes: &[u64]| bytes[compared - 1].saturating_sub(bytes[WARM_UP - 1]);
@@ -101,6 +108,8 @@ pub fn growth(snapshot: &Snapshot, replay: &Replay) -> Option<Growth> {
     if phase.is_none() && confidence < LEAST_CONFIDENCE {
         return None;
     }
+    let ups = totals.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    let blocks: i64 = growing.iter().filter_map(|(stack, _)| blocks.get(stack)).sum();
     let steps_between = (compared - WARM_UP) as f64 * between;
     let per_step = |bytes: u64| (bytes as f64 / steps_between).round() as u64;
     let sums = |frame_of: &dyn Fn(StackId) -> Option<Frame>| {
@@ -128,6 +137,8 @@ pub fn growth(snapshot: &Snapshot, replay: &Replay) -> Option<Growth> {
         ends,
         bytes_per_step: per_step(bytes),
         bytes,
+        blocks: u64::try_from(blocks).unwrap_or_default(),
+        grew: ups as f64 / (compared - WARM_UP) as f64,
         confidence,
         is_kept_graph: is_kept_graph(snapshot, &stacks),
         stack: stacks.first().map_or(StackId::ABSENT, |(stack, _)| *stack),

@@ -75,8 +75,8 @@ pub struct RankGrowth {
     pub bytes_per_step: u64,
     /// Bytes that have come together.
     pub bytes: u64,
-    /// See [`Growth::confidence`].
-    pub confidence: f64,
+    /// See [`Growth::grew`].
+    pub grew: f64,
     /// The line that most of it comes through.
     pub line: Option<Line>,
 }
@@ -98,7 +98,7 @@ impl RankDigest {
         let in_words = |growth: Growth| RankGrowth {
             bytes_per_step: growth.bytes_per_step,
             bytes: growth.bytes,
-            confidence: growth.confidence,
+            grew: growth.grew,
             line: growth
                 .through
                 .or_else(|| growth.lines.first().copied())
@@ -392,7 +392,7 @@ fn leaking(rank: &RankDigest, ranks: usize, bytes: ShowBytes<'_>) -> Option<Find
             )
             .on(Site { rank: rank.rank, line: growth.line.clone(), ..Site::default() })
             .with("bytes per step", Amount::Bytes(growth.bytes_per_step))
-            .with("evenness", Amount::Share(growth.confidence))
+            .with("of its steps grew", Amount::Share(growth.grew))
             .with("ranks", Amount::Count(ranks as u64)),
     )
 }

@@ -232,8 +232,10 @@ fn cycles(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
     let Case { snapshot, bytes, .. } = *case;
     let when = calls.cycled.filter(|_| calls.cycles >= LEAST_CYCLES && calls.bytes_cycled >= LEAST_BYTES)?;
     let frame = calls.stack.and_then(|stack| user_frame(snapshot, stack));
-    let place =
-        frame.map_or_else(String::new, |frame| format!("; most often {} releases them", case.place(frame)));
+    let empties = calls.stack.is_some_and(|stack| empties_cache(snapshot, stack));
+    let by = if empties { " with torch.cuda.empty_cache()" } else { "" };
+    let place = frame
+        .map_or_else(String::new, |frame| format!("; most often {} releases them{by}", case.place(frame)));
     let what = format!(
         "segments are repeatedly released and re-acquired: {} times, {} in all{place}",
         calls.cycles,
@@ -254,7 +256,14 @@ fn cycles(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
         .with("segments acquired from the driver", Amount::Count(calls.acquired))
         .with("segments released", Amount::Count(calls.released));
     if let Some(us) = case.micros(when.0, when.1) {
-        finding = finding.with("over", Amount::Micros(us));
+        finding = finding.with("from the first of them to the last", Amount::Micros(us));
     }
-    Some(finding)
+    // Nothing but `empty_cache()` releases segments so; which line calls it is a guess where no stack has it.
+    Some(if empties { finding } else { finding.likely() })
+}
+
+/// Whether a stack is that of `torch.cuda.empty_cache()`, as Python or C++ calls it.
+fn empties_cache(snapshot: &Snapshot, stack: StackId) -> bool {
+    let is_it = |name: &str| name == "empty_cache" || name.contains("emptyCache");
+    snapshot.frames(stack).any(|frame| is_it(snapshot.text(frame.name)))
 }

@@ -48,8 +48,13 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         .with("bytes per step", Amount::Bytes(found.bytes_per_step))
         .with("steps", Amount::Count(found.steps as u64))
         .with("of which are counted", Amount::Count(found.counted as u64))
-        .shown_by("steps")
-        .with("evenness", Amount::Share(found.confidence));
+        .shown_by("steps");
+    if found.grew < 1.0 {
+        finding = finding.with("of these grew", Amount::Share(found.grew));
+    }
+    if found.blocks > 0 {
+        finding = finding.with("more blocks live", Amount::Count(found.blocks));
+    }
     // Steps that are guessed from the curve, and graphs, are explanations of what the events show.
     if found.phase.is_none() || found.is_kept_graph {
         finding = finding.likely();

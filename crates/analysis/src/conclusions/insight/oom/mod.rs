@@ -19,6 +19,7 @@ mod remedy;
 use hashbrown::HashMap;
 use vramscope_snapshot::{Event, Frame, StackId};
 
+use super::trial::Tried;
 use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::conclusions::trend::Trend;
 use crate::questions::capacity::Capacity;
@@ -220,22 +221,14 @@ impl<'a> Failure<'a> {
     }
 
     fn advice(&self) -> String {
-        let bytes = self.case.bytes;
         let order = || format!("Allocate long-lived tensors before short-lived ones{}", self.pinning());
         let simulated = self.simulated();
         match (self.cause(), &self.remedy) {
-            (Cause::OtherPool, _) => {
-                "Let the streams and CUDA graphs share a pool, or free what the other one holds".into()
+            (Cause::OtherPool, Remedy::Found(tried)) => {
+                format!("{}. Or set {}", self.of_others(), self.tried(tried))
             }
-            (Cause::Fragmentation, Remedy::Found(tried)) => {
-                let before = super::signed(self.case.replay.peak(crate::Counter::Reserved).bytes);
-                format!(
-                    "Set PYTORCH_CUDA_ALLOC_CONF={} ({simulated}: gets past this request; peak reserved {} → {})",
-                    tried.settings,
-                    bytes(before),
-                    bytes(tried.reserved_peak)
-                )
-            }
+            (Cause::OtherPool, _) => self.of_others(),
+            (Cause::Fragmentation, Remedy::Found(tried)) => format!("Set {}", self.tried(tried)),
             (Cause::Fragmentation, Remedy::None) => {
                 format!(
                     "{}. No setting helps: this request fails under each that was tried ({simulated})",
@@ -250,6 +243,35 @@ impl<'a> Failure<'a> {
             }
             (Cause::Lack, _) => self.hold_less(),
         }
+    }
+
+    /// A setting that gets past the request.
+    fn tried(&self, tried: &Tried) -> String {
+        let bytes = self.case.bytes;
+        let before = super::signed(self.case.replay.peak(crate::Counter::Reserved).bytes);
+        format!(
+            "PYTORCH_CUDA_ALLOC_CONF={} ({}: gets past this request; peak reserved {} → {})",
+            tried.settings,
+            self.simulated(),
+            bytes(before),
+            bytes(tried.reserved_peak)
+        )
+    }
+
+    /// What to do about holes that serve another pool or stream.
+    fn of_others(&self) -> String {
+        let snapshot = self.case.snapshot;
+        let largest = self.state.holes.iter().max_by_key(|hole| (hole.size, std::cmp::Reverse(hole.addr)));
+        let Some(range) = largest.and_then(|hole| self.state.ranges.get(hole.range)) else {
+            return "Free what other pools and streams hold before this request".to_owned();
+        };
+        let (pool, stream) = (snapshot.pool(range.pool), snapshot.stream(range.stream));
+        let theirs = vramscope_format::pool_and_stream(pool, stream);
+        let one = if pool.unwrap_or_default() == self.owner.pool { "on one stream" } else { "from one pool" };
+        format!(
+            "Before this request, free what keeps segments of pool {theirs} in use{}. Or allocate both {one}",
+            self.pinning()
+        )
     }
 
     /// How advice was tried.
