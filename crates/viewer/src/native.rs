@@ -260,6 +260,8 @@ fn read_one(
         ctx: ctx.clone(),
     };
     let item = match open(input, cache, &progress) {
+        // It was read by the time it was cancelled.
+        Ok(_) if progress.is_cancelled() => return,
         Ok(opened) => News::Opened { name, sources: add(ready(opened)) },
         Err(OpenError::Cancelled { .. }) => return,
         // A folder holds files of other kinds too.

@@ -152,8 +152,9 @@ function hear(number, data) {
   if (data.devices !== undefined || data.error) file.drop.came = true;
   if (data.done !== undefined) wasm_bindgen.reading(file.name, data.done, file.bytes);
   if (data.devices !== undefined) {
-    any_opened = true;
-    wasm_bindgen.opened(file.name, number, data.devices);
+    // A worker that has read a file to its end does not hear that it was called off.
+    any_opened ||= !file.drop.cancelled;
+    wasm_bindgen.opened(file.name, number, file.drop.cancelled ? undefined : data.devices);
   }
   if (data.error) wasm_bindgen.failed(file.name, data.error);
   if (data.error !== undefined) known.delete(file.name);

@@ -21,7 +21,7 @@ use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
 use vramscope_analysis::query::NOTHING_RECORDED;
 use vramscope_engine::{News, OpenFile, Session};
-use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open};
+use vramscope_files::{Cache, Input, Opened, Progress, find, open};
 
 use crate::args::CacheArgs;
 use crate::site::Site;
@@ -212,7 +212,13 @@ fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared, first: SyncSen
     for input in inputs {
         let name = &name(input);
         let progress = Reading { shared, name, done: AtomicU64::new(0), total: size(input) };
-        match open(input, cache, &progress) {
+        let result = open(input, cache, &progress);
+        // It may have been read to its end by then.
+        if progress.is_cancelled() {
+            shared.log().reading.clear();
+            break;
+        }
+        match result {
             Ok(opened) if opened.replays.is_empty() => {
                 shared.fail(name, format!("{name}: there is nothing to show: {NOTHING_RECORDED}"));
             }
@@ -222,10 +228,6 @@ fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared, first: SyncSen
                 shared.tell(name, News::Opened { name: name.clone(), sources });
                 // Only the first one is waited for.
                 let _ = first.try_send(());
-            }
-            Err(OpenError::Cancelled { .. }) => {
-                shared.log().reading.clear();
-                break;
             }
             Err(error) if !input.named && error.is_another_kind() => {
                 shared.log().reading.remove(name);

@@ -183,9 +183,13 @@ impl Host for PageHost {
                 self.lanes.push(Lane::default());
             }
             let Some(place) = self.lanes.get_mut(lane) else { continue };
-            let file = self.files.len() as u32;
-            self.files.push((lane, place.files, name.clone()));
+            let (file, local) = (self.files.len() as u32, place.files);
             place.files += 1;
+            let Some(devices) = devices else {
+                super::close(worker, local, &name);
+                continue;
+            };
+            self.files.push((lane, local, name.clone()));
             let sources = (0..devices).map(|device| Source { file, device }).collect();
             // Before what is said of all files together.
             let at = news.iter().position(|news| *news == News::Idle).unwrap_or(news.len());

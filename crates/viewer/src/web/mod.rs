@@ -49,8 +49,8 @@ extern "C" {
 struct Inbox {
     answers: Vec<(u32, Vec<u8>)>,
     news: Vec<News>,
-    /// Files that workers have opened: the name, the worker, and how many devices there are.
-    opened: Vec<(String, u32, u32)>,
+    /// Files that workers have opened: the name, the worker, and how many devices there are, unless it was cancelled.
+    opened: Vec<(String, u32, Option<u32>)>,
     /// A link to go to.
     link: Option<String>,
     /// A file to show, by the name that the page has for it.
@@ -95,9 +95,9 @@ pub fn reading(name: String, done: f64, total: f64) {
     });
 }
 
-/// A worker has opened a file.
+/// A worker has opened a file; without devices it is one that was cancelled.
 #[wasm_bindgen]
-pub fn opened(name: String, worker: u32, devices: u32) {
+pub fn opened(name: String, worker: u32, devices: Option<u32>) {
     deliver(|inbox| inbox.opened.push((name, worker, devices)));
 }
 
