@@ -241,7 +241,7 @@ fn by_line(snapshot: &Snapshot, by_stack: HashMap<StackId, Calls>) -> Vec<(Line,
 }
 
 /// The most that a call can have taken. Time between a release and the acquisition that follows it counts once.
-fn longest(events: &EventTable, row: usize) -> Option<u64> {
+pub(super) fn longest(events: &EventTable, row: usize) -> Option<u64> {
     let action = |row: usize| events.action(row);
     let (from, to) = match action(row)? {
         Action::SegmentFree => (row, row + 1),

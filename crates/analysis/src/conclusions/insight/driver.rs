@@ -14,6 +14,7 @@ use vramscope_snapshot::{Action, Actions, Event, EventTable, Snapshot, StackId};
 
 use super::trial::Tried;
 use super::{Amount, Case, Finding, Kind, Severity, Site};
+use crate::conclusions::device_calls::longest;
 use crate::questions::frames::user_frame;
 use crate::replay::Replay;
 use crate::replay::allocations::Moment;
@@ -30,6 +31,8 @@ pub(crate) struct DriverCalls {
     pub(crate) acquired: u64,
     /// Segments released.
     pub(crate) released: u64,
+    /// The most that these calls can have taken, in microseconds.
+    micros: u64,
     /// Attempts that had to be repeated.
     pub(crate) retries: u64,
     /// Whether that is what the simulation counts.
@@ -78,6 +81,9 @@ impl DriverCalls {
                 && let Some(going) = &mut release
             {
                 going.is_over = true;
+            }
+            if action != Action::Oom {
+                calls.micros = calls.micros.saturating_add(longest(events, row).unwrap_or(0));
             }
             match action {
                 Action::SegmentFree | Action::SegmentUnmap => {
@@ -255,6 +261,9 @@ fn cycles(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
         .shown_by("events --action segment_free,segment_unmap")
         .with("segments acquired from the driver", Amount::Count(calls.acquired))
         .with("segments released", Amount::Count(calls.released));
+    if calls.micros > 0 {
+        finding = finding.with("in the driver, at most", Amount::Micros(calls.micros));
+    }
     if let Some(us) = case.micros(when.0, when.1) {
         finding = finding.with("from the first of them to the last", Amount::Micros(us));
     }
