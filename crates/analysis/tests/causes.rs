@@ -77,7 +77,7 @@ fn cycles_are_counted_not_segments() {
     assert_eq!(calls.site.line.as_ref().unwrap().line, 9, "the line that releases");
     // An event each microsecond. Of each step, one acquisition and two releases have a neighbor that is no device call or
     // comes after; the last release has none.
-    assert_eq!(evidence(calls, "in the driver, at most"), Amount::Micros(3 * 10 - 1));
+    assert_eq!(evidence(calls, "in these calls, at most"), Amount::Micros(3 * 10 - 1));
     assert_eq!(calls.known_by, KnownBy::Likely, "no stack has empty_cache()");
     assert!(calls.advice.contains("train.py:9"), "{}", calls.advice);
 }

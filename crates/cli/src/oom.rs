@@ -155,8 +155,8 @@ struct SimulatedJson {
     refused: Option<String>,
     /// Whether the simulation reproduces the recording under its own settings.
     reproduced: Option<bool>,
-    #[serde(skip)]
-    recorded_under: String,
+    /// The settings of the recording, in words.
+    recorded_under: Option<String>,
     settings: Vec<TrialJson>,
 }
 
@@ -369,7 +369,7 @@ impl SimulatedJson {
         Self {
             refused: None,
             reproduced: Some(study.agreement.is_exact()),
-            recorded_under: words.recorded_under(),
+            recorded_under: Some(words.recorded_under()),
             settings: tried.iter().zip(&runs).map(trial).collect(),
         }
     }
@@ -538,7 +538,9 @@ fn print_simulated(failure: &Failure<'_>, out: &mut dyn Write) -> std::io::Resul
         );
     }
     table.print(out)?;
-    writeln!(out, "  {}", text::wrapped(&text::printable(&simulated.recorded_under), 4))?;
+    if let Some(words) = &simulated.recorded_under {
+        writeln!(out, "  {}", text::wrapped(&text::printable(words), 4))?;
+    }
     if failure.number > 1 {
         writeln!(out, "  {}", vramscope_analysis::GOES_ON)?;
     }

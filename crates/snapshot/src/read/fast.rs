@@ -133,7 +133,7 @@ struct Spelling {
 impl Spellings {
     const BITS: u32 = 12;
 
-    /// Longer ones are not kept, so that all together take no more than 4 MiB.
+    /// Longer ones are not kept, so that all together take no more than 8 MiB, room to grow included.
     const LONGEST: usize = 1 << 10;
 
     /// Where a spelling that begins with these bytes is kept.

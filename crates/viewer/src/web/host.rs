@@ -186,7 +186,8 @@ impl Host for PageHost {
             let (file, local) = (self.files.len() as u32, place.files);
             place.files += 1;
             let Some(devices) = devices else {
-                super::close(worker, local, &name);
+                // Without its name, which may by now be that of the same file opened again.
+                super::close(worker, local, "");
                 continue;
             };
             self.files.push((lane, local, name.clone()));

@@ -262,10 +262,10 @@ fn cycles(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
         .with("segments acquired from the driver", Amount::Count(calls.acquired))
         .with("segments released", Amount::Count(calls.released));
     if calls.micros > 0 {
-        finding = finding.with("in the driver, at most", Amount::Micros(calls.micros));
+        finding = finding.with("in these calls, at most", Amount::Micros(calls.micros));
     }
     if let Some(us) = case.micros(when.0, when.1) {
-        finding = finding.with("from the first of them to the last", Amount::Micros(us));
+        finding = finding.with("from the first such release to the last acquisition", Amount::Micros(us));
     }
     // Nothing but `empty_cache()` releases segments so; which line calls it is a guess where no stack has it.
     Some(if empties { finding } else { finding.likely() })
