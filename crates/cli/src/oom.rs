@@ -538,8 +538,9 @@ fn print_simulated(failure: &Failure<'_>, out: &mut dyn Write) -> std::io::Resul
         );
     }
     table.print(out)?;
-    if let Some(words) = &simulated.recorded_under {
-        writeln!(out, "  {}", text::wrapped(&text::printable(words), 4))?;
+    if let Some(settings) = &simulated.recorded_under {
+        let words = format!("recorded under {settings}");
+        writeln!(out, "  {}", text::wrapped(&text::printable(&words), 4))?;
     }
     if failure.number > 1 {
         writeln!(out, "  {}", vramscope_analysis::GOES_ON)?;

@@ -116,15 +116,15 @@ impl WhatIf<'_> {
     /// The settings of the recording.
     pub fn recorded_under(&self) -> String {
         match self.study.recorded.to_string() {
-            none if none.is_empty() => "recorded under the default settings".into(),
-            some => format!("recorded under {some}"),
+            none if none.is_empty() => "the default settings".into(),
+            some => some,
         }
     }
 
     /// What was recorded, what is simulated, and how far it can be trusted, under a limit in bytes.
     pub fn about(&self, limit: Option<u64>) -> Vec<Remark> {
         let study = self.study;
-        let mut remarks = vec![Remark::new(Tone::Plain, self.recorded_under())];
+        let mut remarks = vec![Remark::new(Tone::Plain, format!("recorded under {}", self.recorded_under()))];
         let facts = study.simulator.requests().facts();
         if let Some((low, high)) = facts.limit {
             let (low, high) = (self.units.size(low), self.units.size(high));
