@@ -69,6 +69,11 @@ impl<T> Read<T> {
     }
 }
 
+/// Several errors as one.
+pub(crate) fn joined(errors: &[OpenError]) -> anyhow::Error {
+    anyhow::anyhow!("{}", errors.iter().map(OpenError::to_string).collect::<Vec<_>>().join("\nvramscope: "))
+}
+
 /// What ranks of one run have in common: group, step, and whether memory ran out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Run(String, Option<u64>, bool);

@@ -22,6 +22,7 @@ use crate::cache::{Cache, Failures, Fingerprint, Keep};
 use crate::fetch::{Fetched, Fetching};
 use crate::find::Input;
 use crate::regular::{Links, open_regular};
+use crate::walk::LeftOut;
 use crate::{profile, sidecar};
 
 /// Why an input could not be opened.
@@ -61,14 +62,9 @@ pub enum OpenError {
         /// Files looked at.
         files: usize,
     },
-    /// A folder that has no end that could be waited for.
-    #[error("{}: more than {entries} files and folders; name a folder of one run", folder.display())]
-    TooMany {
-        /// Which folder.
-        folder: PathBuf,
-        /// Where looking stopped.
-        entries: usize,
-    },
+    /// Part of a folder was not looked at.
+    #[error("{0}")]
+    LeftOut(LeftOut),
 }
 
 impl OpenError {

@@ -48,9 +48,52 @@ fn folders_of_ranks() {
     let (inputs, errors) = find(&[folder.path().to_owned()]);
     let names: Vec<_> =
         inputs.iter().map(|input| input.path.file_name().unwrap().to_str().unwrap()).collect();
-    assert!(errors.is_empty());
+    let [left_out] = errors.as_slice() else { panic!("{errors:?}") };
+    assert!(left_out.to_string().contains("rank2.pickle -> /dev/zero"), "{left_out}");
     assert_eq!(names, ["rank0.pickle", "rank3.pickle"], "a link to a regular file is one");
     assert!(inputs.iter().all(|input| open(input, None, &()).is_ok()));
+}
+
+/// Links to the whole machine, to a folder above and to a file beside it. What they lead to is never found, and each is
+/// named.
+#[test]
+fn links_out_of_a_folder_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, beside) = (folder.path().join("run"), folder.path().join("beside.pickle"));
+    fs::create_dir_all(run.join(".store/deep")).unwrap();
+    snapshot(&beside, 100);
+    snapshot(&run.join("rank0.pickle"), 100);
+    snapshot(&run.join(".store/deep/rank1.pickle"), 100);
+    for (target, link) in [("/", "a"), ("/proc", "b"), ("..", "c"), ("../beside.pickle", "rank2.pickle")] {
+        symlink(target, run.join(link)).unwrap();
+    }
+    symlink(".store/deep", run.join("inside")).unwrap();
+    let (inputs, errors) = find(std::slice::from_ref(&run));
+    let names: Vec<_> = inputs.iter().map(|input| input.path.strip_prefix(&run).unwrap()).collect();
+    assert_eq!(names, [Path::new("rank0.pickle"), Path::new("inside/rank1.pickle")]);
+    let [left_out] = errors.as_slice() else { panic!("{errors:?}") };
+    let shown = run.display();
+    let above = folder.path().canonicalize().unwrap();
+    assert_eq!(
+        left_out.to_string(),
+        format!(
+            "4 links lead out of {shown} and were not followed: {shown}/a -> /, {shown}/b -> /proc, {shown}/c -> {}, …; \
+             name their targets to read them",
+            above.display()
+        )
+    );
+    // A link that is named itself is followed.
+    assert_eq!(find(&[run.join("rank2.pickle")]).0.len(), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn file_systems_of_the_kernel_are_not_searched() {
+    let (inputs, errors) = find(&[PathBuf::from("/proc/self")]);
+    assert!(inputs.is_empty());
+    assert!(
+        errors.iter().any(|error| error.to_string().starts_with("/proc/self: a file system of the kernel"))
+    );
 }
 
 #[test]
@@ -83,7 +126,10 @@ fn folders_below_folders_have_an_end() {
     fs::create_dir_all(&deep).unwrap();
     snapshot(&deep.join("rank0.pickle"), 100);
     snapshot(&folder.path().join("d/d/rank1.pickle"), 100);
-    assert_eq!(find(&[folder.path().to_owned()]).0.len(), 1);
+    let (inputs, errors) = find(&[folder.path().to_owned()]);
+    assert_eq!(inputs.len(), 1);
+    let [left_out] = errors.as_slice() else { panic!("{errors:?}") };
+    assert!(left_out.to_string().contains("1 folder more than 32 levels below"), "{left_out}");
 }
 
 #[test]
@@ -98,6 +144,12 @@ fn parts_of_a_profile() {
     let (inputs, _) = find(&[folder.path().to_owned()]);
     assert_eq!(inputs.len(), 1);
     assert!(open(&inputs[0], None, &()).is_err(), "nothing of it is a file");
+    // A link is not the folder of a profile.
+    let far = tempfile::tempdir().unwrap();
+    fs::write(far.path().join("operator_memory.csv"), CSV).unwrap();
+    symlink(far.path(), folder.path().join("ASCEND_PROFILER_OUTPUT")).unwrap();
+    let (_, errors) = find(&[folder.path().to_owned()]);
+    assert!(errors[0].to_string().starts_with("1 link leads out of"), "{errors:?}");
 }
 
 #[test]
