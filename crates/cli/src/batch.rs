@@ -22,7 +22,7 @@ pub(crate) fn open<T: Send>(
     sources: &Sources,
     make: impl Fn(Opened, &FilterArgs) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Read<T>> {
-    open_paths(&sources.paths, &sources.filter, sources.output.cache.of_answer().as_ref(), make)
+    open_paths(&sources.paths, &sources.filter, sources.output.cache.cache().as_ref(), make)
 }
 
 /// The same for a verb that prints neither text nor JSON.

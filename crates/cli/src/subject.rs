@@ -142,7 +142,7 @@ pub(crate) fn open_path(
             names.concat()
         );
     };
-    let cache = cache.of_answer();
+    let cache = cache.cache();
     let bar = Bar::new(&inputs);
     let opened = open(input, cache.as_ref(), &bar)?;
     drop(bar);

@@ -78,6 +78,11 @@ impl Input {
 /// contains. Folders without any snapshot, and parts of folders that were not looked at, come back as errors, beside what
 /// was found.
 pub fn find(paths: &[PathBuf]) -> (Vec<Input>, Vec<OpenError>) {
+    find_until(paths, &|| false)
+}
+
+/// [`find`] that stops, with what was found by then, when `is_cancelled` says so: it is asked for every file.
+pub fn find_until(paths: &[PathBuf], is_cancelled: &dyn Fn() -> bool) -> (Vec<Input>, Vec<OpenError>) {
     let mut inputs = Vec::new();
     let mut errors = Vec::new();
     for path in paths {
@@ -87,7 +92,7 @@ pub fn find(paths: &[PathBuf]) -> (Vec<Input>, Vec<OpenError>) {
         } else if profile::is_profile(path) {
             inputs.push(profile::input(path, path, true));
         } else {
-            in_folder(path, &mut inputs, &mut errors);
+            in_folder(path, is_cancelled, &mut inputs, &mut errors);
         }
     }
     let folders = Folders::default();
@@ -97,10 +102,15 @@ pub fn find(paths: &[PathBuf]) -> (Vec<Input>, Vec<OpenError>) {
     (inputs, errors)
 }
 
-fn in_folder(folder: &Path, inputs: &mut Vec<Input>, errors: &mut Vec<OpenError>) {
+fn in_folder(
+    folder: &Path,
+    is_cancelled: &dyn Fn() -> bool,
+    inputs: &mut Vec<Input>,
+    errors: &mut Vec<OpenError>,
+) {
     let mut files = 0;
     let mut found = Vec::new();
-    let left_out = walk(folder, &mut |entry| match entry {
+    let left_out = walk(folder, is_cancelled, &mut |entry| match entry {
         Entry::Folder(path) if profile::is_profile(path) => {
             found.push(profile::input(path, folder, false));
             false
@@ -114,7 +124,7 @@ fn in_folder(folder: &Path, inputs: &mut Vec<Input>, errors: &mut Vec<OpenError>
             true
         }
     });
-    if found.is_empty() {
+    if found.is_empty() && !is_cancelled() {
         errors.push(OpenError::NoSnapshots { folder: folder.to_owned(), files });
     }
     errors.extend(left_out.into_iter().map(OpenError::LeftOut));

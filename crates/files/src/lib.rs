@@ -17,8 +17,8 @@ mod sidecar;
 mod walk;
 mod write;
 
-pub use cache::{Answer, Cache, Entry, Question, distrust_cache, is_cache_damaged};
-pub use find::{Input, as_written, find};
+pub use cache::{Answer, Cache, Entry, Question};
+pub use find::{Input, as_written, find, find_until};
 pub use folders::config_folder;
 pub use json::{escape_json, json};
 pub use open::{OpenError, Opened, Progress, SAMPLES, Whole, open, open_bytes, open_each};

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use rayon::prelude::*;
 use vramscope_analysis::categories::{Categories, Curves};
@@ -15,13 +14,15 @@ use vramscope_analysis::{
     SpanSums, Stepwise, fragmentation, insights, lives, minimum, out_of_memory, prepare_insights,
 };
 use vramscope_format::Units;
+use vramscope_mapped::Store;
 use vramscope_naming::Name;
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
-use crate::cache::{Cache, Failures, Fingerprint, Keep};
+use crate::cache::{Cache, Facts, Failures, Fingerprint, Keep, in_memory};
 use crate::fetch::{Fetched, Fetching};
 use crate::find::Input;
 use crate::regular::{Links, open_regular};
+use crate::sidecar::Sidecar;
 use crate::walk::LeftOut;
 use crate::{profile, sidecar};
 
@@ -101,9 +102,8 @@ pub struct Opened {
     pub replays: Vec<Arc<Replay>>,
     /// Whether it came from the cache.
     pub from_cache: bool,
-    /// The entry that it came from.
-    entry: Option<(Cache, Fingerprint)>,
-    storing: Storing,
+    /// What the cache keeps of it.
+    facts: Option<Arc<Facts>>,
 }
 
 impl Opened {
@@ -122,8 +122,7 @@ impl Opened {
             snapshot: Arc::clone(&self.snapshot),
             replays: self.replays.clone(),
             from_cache: self.from_cache,
-            entry: self.entry.clone(),
-            storing: Storing(None),
+            facts: self.facts.clone(),
         }
     }
 
@@ -204,18 +203,21 @@ impl Opened {
         self.once(replay, || fragmentation(replay, whole, SAMPLES, None, |_| true))
     }
 
-    /// What follows from the whole trace of a device. Of a file in the cache it is worked out once.
+    /// A fact that follows from the whole trace of a device. Of a file in the cache it is worked out once.
     fn once<T: Keep>(&self, replay: &Replay, make: impl FnOnce() -> T) -> T {
         // Frames that the user passes over may change it.
-        match self.entry.as_ref().filter(|_| self.snapshot.ignored_frames.is_empty()) {
-            Some((cache, source)) => cache.kept(source, replay.device(), make),
+        match self.facts.as_ref().filter(|_| self.snapshot.ignored_frames.is_empty()) {
+            Some(facts) => facts.once(replay.device(), make),
             None => make(),
         }
     }
 
-    /// Waits until the cache is written, which goes on in the background after opening.
-    pub fn wait_until_cached(&mut self) {
-        self.storing = Storing(None);
+    /// Waits until the cache is written, which goes on in the background after opening. Otherwise that happens when the last
+    /// handle to the file is dropped.
+    pub fn wait_until_cached(&self) {
+        if let Some(facts) = &self.facts {
+            facts.wait();
+        }
     }
 }
 
@@ -234,18 +236,6 @@ impl WholeTrace for Whole<'_> {
 
     fn spans(&self) -> Vec<Span> {
         self.0.spans(self.1)
-    }
-}
-
-/// The cache being written in the background; dropping this waits for the end.
-#[derive(Debug)]
-struct Storing(Option<JoinHandle<()>>);
-
-impl Drop for Storing {
-    fn drop(&mut self) {
-        if let Some(thread) = self.0.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -295,17 +285,51 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         Some(_) => Fingerprint::new(&input.path, &mut file, &sidecars).ok().flatten(),
         None => None,
     };
-    if let (Some(cache), Some(fingerprint)) = (cache, &fingerprint)
-        && let Some((snapshot, replays)) = cache.load(fingerprint)
-    {
-        progress.advance(bytes);
-        let replays = replays.into_iter().map(Arc::new).collect();
-        let entry = Some((cache.clone(), fingerprint.clone()));
-        return Ok(Opened { from_cache: true, entry, ..ready(input, bytes, Arc::new(snapshot), replays) });
+    if let (Some(cache), Some(fingerprint)) = (cache, &fingerprint) {
+        let (again, source, path, beside) =
+            (cache.clone(), fingerprint.clone(), input.path.clone(), sidecars.clone());
+        let mend = move || mended(&again, &source, &path, &beside);
+        if let Some((snapshot, replays)) = cache.load(fingerprint, Box::new(mend)) {
+            progress.advance(bytes);
+            let replays = replays.into_iter().map(Arc::new).collect();
+            let facts = Some(Arc::new(Facts::of_entry(cache.clone(), fingerprint.clone())));
+            return Ok(Opened {
+                from_cache: true,
+                facts,
+                ..ready(input, bytes, Arc::new(snapshot), replays)
+            });
+        }
     }
     let (mut snapshot, bytes) = fetched(Fetching::start(|| Ok(file)), bytes)?;
     sidecar::add(&mut snapshot, &input.path, &sidecars);
     Ok(opened(input, bytes, snapshot, cache.cloned().zip(fingerprint)))
+}
+
+/// Columns of a file whose entry turned out to be damaged while it was used. Where the file cannot be read any more either,
+/// there is no answer: the program ends.
+fn mended(cache: &Cache, source: &Fingerprint, path: &Path, sidecars: &[Sidecar]) -> Store {
+    cache.forget(source);
+    let again = || -> Result<Store, String> {
+        let (mut file, bytes) =
+            open_regular(path, Links::Follow, u64::MAX).map_err(|error| error.to_string())?;
+        let now = Fingerprint::new(path, &mut file, sidecars).map_err(|error| error.to_string())?;
+        if now.as_ref() != Some(source) {
+            return Err("it has changed".to_owned());
+        }
+        let fetching = Fetching::start(|| Ok(file)).map_err(|error| error.to_string())?;
+        let (mut snapshot, _) = read(&fetching, bytes, path, &()).map_err(|error| error.to_string())?;
+        sidecar::add(&mut snapshot, path, sidecars);
+        // In turn: whoever waits for these columns may occupy all other threads.
+        let replays = Replay::all(&snapshot);
+        in_memory(&snapshot, &replays).map_err(|error| error.to_string())
+    };
+    again().unwrap_or_else(|error| {
+        eprintln!(
+            "vramscope: {}: what the cache has of it is damaged, and it cannot be read again: {error}; run the command again",
+            path.display()
+        );
+        std::process::exit(2)
+    })
 }
 
 /// Opens a snapshot that is in memory already.
@@ -333,12 +357,10 @@ pub fn open_each<T: Send>(
 fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, Fingerprint)>) -> Opened {
     let snapshot = Arc::new(snapshot);
     let replays: Vec<_> = Replay::all_with(&snapshot, &both).into_iter().map(Arc::new).collect();
-    let storing = Storing(cache.and_then(|(cache, fingerprint)| {
-        let (snapshot, replays) = (Arc::clone(&snapshot), replays.clone());
-        let store = move || cache.store(&fingerprint, &snapshot, replays.iter().map(Arc::as_ref));
-        thread::Builder::new().spawn(store).ok()
-    }));
-    Opened { storing, ..ready(input, bytes, snapshot, replays) }
+    let facts = cache.map(|(cache, source)| {
+        Arc::new(Facts::storing(cache, source, Arc::clone(&snapshot), replays.clone()))
+    });
+    Opened { facts, ..ready(input, bytes, snapshot, replays) }
 }
 
 /// Does two things at once, where there are cores for it.
@@ -349,8 +371,7 @@ fn both(one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
 /// What is read and replayed.
 fn ready(input: &Input, bytes: u64, snapshot: Arc<Snapshot>, replays: Vec<Arc<Replay>>) -> Opened {
     let (path, name) = (input.path.clone(), input.name.clone().with_what_the_file_says(&snapshot));
-    let (entry, storing) = (None, Storing(None));
-    Opened { path, name, bytes, snapshot, replays, from_cache: false, entry, storing }
+    Opened { path, name, bytes, snapshot, replays, from_cache: false, facts: None }
 }
 
 /// Parses what is fetched, to its end.

@@ -92,9 +92,13 @@ impl fmt::Display for LeftOut {
 
 /// Visits every file below a folder whose name does not begin with a dot, and every folder, which is entered if `visit`
 /// returns true. Links are followed as long as they stay in the folder; each folder is entered once, by its own path if that
-/// is visible. Returns what was left out.
-pub(crate) fn walk(folder: &Path, visit: &mut dyn FnMut(Entry<'_>) -> bool) -> Vec<LeftOut> {
-    let mut walk = Walk { folder, left_out: Vec::new() };
+/// is visible. Ends early if `is_cancelled`. Returns what was left out.
+pub(crate) fn walk(
+    folder: &Path,
+    is_cancelled: &dyn Fn() -> bool,
+    visit: &mut dyn FnMut(Entry<'_>) -> bool,
+) -> Vec<LeftOut> {
+    let mut walk = Walk { folder, is_cancelled, left_out: Vec::new() };
     if let Err(error) = walk.run(visit) {
         walk.leave(Reason::Unreadable, format!("{}: {error}", folder.display()));
     }
@@ -108,6 +112,7 @@ pub(crate) fn walk(folder: &Path, visit: &mut dyn FnMut(Entry<'_>) -> bool) -> V
 
 struct Walk<'a> {
     folder: &'a Path,
+    is_cancelled: &'a dyn Fn() -> bool,
     left_out: Vec<LeftOut>,
 }
 
@@ -153,6 +158,9 @@ impl Walk<'_> {
                 }
             };
             for entry in listed.flatten() {
+                if (self.is_cancelled)() {
+                    return Ok(());
+                }
                 entries += 1;
                 if entries > MOST_ENTRIES || began.elapsed() > LONGEST {
                     let reason = if entries > MOST_ENTRIES { Reason::TooMany } else { Reason::TooLong };

@@ -169,10 +169,10 @@ fn entries_of_the_cache() {
         let kept = fs::read(entry).unwrap();
         fs::remove_file(entry).unwrap();
         pipe(entry.clone());
-        let mut opened = open(&inputs[0], Some(&cache), &()).unwrap();
+        let opened = open(&inputs[0], Some(&cache), &()).unwrap();
         opened.wait_until_cached();
         assert!(!opened.from_cache);
-        fs::write(entry, kept).unwrap();
+        assert_eq!(fs::read(entry).unwrap(), kept);
         assert!(
             open(&inputs[0], Some(&cache), &()).unwrap().from_cache,
             "what was stored took the pipe's place"
@@ -180,15 +180,31 @@ fn entries_of_the_cache() {
     }
 }
 
+/// What others can write into is not trusted, and not repaired either: it may hold what they have put there.
 #[test]
-fn a_folder_of_a_cache_that_others_could_read_is_made_private() {
+fn a_cache_that_others_have_access_to_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let (path, kept) = (folder.path().join("snapshot.pickle"), folder.path().join("cache"));
     snapshot(&path, 20_000);
+    let input = &find(&[path]).0[0];
+    let cache = Cache::in_folder(kept.clone());
+    let is_from_cache = || {
+        let opened = open(input, Some(&cache), &()).unwrap();
+        opened.wait_until_cached();
+        opened.from_cache
+    };
     fs::create_dir(&kept).unwrap();
-    fs::set_permissions(&kept, fs::Permissions::from_mode(0o755)).unwrap();
-    open(&find(&[path]).0[0], Some(&Cache::in_folder(kept.clone())), &()).unwrap().wait_until_cached();
-    assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o770)).unwrap();
+    assert!(cache.problem().unwrap().contains("others have access to"));
+    assert!(!is_from_cache() && !is_from_cache());
+    assert_eq!(fs::read_dir(&kept).unwrap().count(), 0);
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(cache.problem(), None);
+    assert!(!is_from_cache() && is_from_cache());
+    // An entry of its own.
+    let entry = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+    fs::set_permissions(&entry, fs::Permissions::from_mode(0o620)).unwrap();
+    assert!(!is_from_cache() && is_from_cache());
 }
 
 #[test]

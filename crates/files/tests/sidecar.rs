@@ -24,7 +24,7 @@ fn sidecar(capacity: u64) -> String {
 }
 
 fn capacity(path: &Path, cache: Option<&Cache>) -> (Option<u64>, Opened) {
-    let mut opened = open(&find(&[path.to_owned()]).0[0], cache, &()).unwrap();
+    let opened = open(&find(&[path.to_owned()]).0[0], cache, &()).unwrap();
     opened.wait_until_cached();
     (opened.snapshot.device_memory(DeviceId(0)).map(|memory| memory.capacity), opened)
 }
