@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use vramscope_analysis::{Conclusions, Moment, Replay};
+use vramscope_analysis::{Moment, Replay};
 use vramscope_files::{Answer, Cache, Question};
 use vramscope_mapped::{Access, Store, Writer, forget_damage, is_damaged};
 use vramscope_snapshot::{Reader, Snapshot, stored};
@@ -48,15 +48,13 @@ fn make() -> Result<Known, Box<dyn std::error::Error>> {
     let mut reader = Reader::new();
     reader.feed(&(shape.make)(EVENTS))?;
     let snapshot = reader.finish()?;
-    let replays = Replay::all(&snapshot);
+    let replays: Vec<_> =
+        snapshot.devices().into_iter().map(|device| Replay::new(&snapshot, device)).collect();
     let path = folder.path().join("entry");
     let file = File::options().read(true).write(true).create_new(true).open(&path)?;
     let mut out = Writer::new(&file, u64::MAX)?;
     stored::put(&snapshot, &mut out)?;
     Replay::put_all(&replays, &mut out)?;
-    let first = replays.first().ok_or("there is a device")?;
-    let conclusions = Conclusions::new(&snapshot, first);
-    conclusions.put(&mut out)?;
     out.finish(b"label")?;
     // Smaller files are not cached.
     let source = folder.path().join("source");
@@ -67,19 +65,14 @@ fn make() -> Result<Known, Box<dyn std::error::Error>> {
     let answer = Answer { text: text.into(), warnings: vec!["careful".into()] };
     question.keep(&answer);
     let kept = fs::read_dir(kept)?.next().ok_or("an answer is kept")??.path();
-    let said = said(&snapshot, &replays, &conclusions);
+    let said = said(&replays);
     let (entry, kept) = (fs::read(&path)?, (kept.clone(), fs::read(&kept)?));
     Ok(Known { folder, entry, snapshot, said, question, answer, kept })
 }
 
-/// What replays say, from most of their columns, and what is concluded about the first.
-fn said(snapshot: &Snapshot, replays: &[Replay], conclusions: &Conclusions) -> String {
+/// Answers of replays, from most of their columns.
+fn said(replays: &[Replay]) -> String {
     let mut said = String::new();
-    if let Some(replay) = replays.first() {
-        for (index, _) in replay.allocations().iter() {
-            said += &format!("{:?}\n", conclusions.of(snapshot, replay, index));
-        }
-    }
     for replay in replays {
         let end = replay.end();
         for at in [Moment::START, Moment(end.0 / 3), Moment(end.0 / 2), end] {
@@ -196,8 +189,7 @@ fn check_entry(known: &Known, changes: &[u8]) -> bool {
                 return None;
             }
             let (snapshot, replays) = (stored::get(&store).ok()?, Replay::get_all(&store).ok()?);
-            let conclusions = Conclusions::get(&store).ok()?;
-            Some((said(&snapshot, &replays, &conclusions) == known.said, snapshot == known.snapshot))
+            Some((said(&replays) == known.said, snapshot == known.snapshot))
         };
         match catch_unwind(AssertUnwindSafe(read)) {
             Ok(Some(same)) => {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
 use vramscope_analysis::{
-    Finding, RankDigest, Severity, Status, compare_ranks, nothing_found, rank_insights,
+    Finding, RankDigest, Severity, Status, compare_ranks, nothing_found, rank_insights, verdict_sentence,
 };
 use vramscope_files::Opened;
 
@@ -110,7 +110,7 @@ impl File {
     fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Self> {
         let (path, run) = (opened.path.display().to_string(), Run::of(&opened));
         let rank = batch::rank(&opened);
-        let subjects = if opened.replays.is_empty() { Vec::new() } else { Subject::each(opened, filter)? };
+        let subjects = if opened.devices.is_empty() { Vec::new() } else { Subject::each(opened, filter)? };
         let devices: Vec<_> = subjects.iter().map(|subject| Device::new(subject, rank)).collect();
         let findings = subjects.iter().zip(&devices).flat_map(|(subject, device)| {
             device.found.iter().map(|finding| FindingJson::new(Some(subject), finding))
@@ -126,7 +126,7 @@ impl File {
 
 impl Device {
     fn new(subject: &Subject, rank: Option<u64>) -> Self {
-        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let replay = subject.replay();
         let mut found = subject.findings();
         found.retain(|finding| subject.keeps_finding(finding));
         let verdict = replay.verdict();
@@ -134,11 +134,11 @@ impl Device {
             device: replay.device().0,
             name: subject.device(),
             verdict: verdict.status.name(),
-            sentence: verdict.sentence(),
+            sentence: verdict_sentence(verdict, &text::size),
             is_exact: verdict.status == Status::Exact,
             silence: match subject.is_filtered() {
                 true => "no findings among what passes the filters".to_owned(),
-                false => nothing_found(snapshot, replay, &text::size),
+                false => nothing_found(replay, &text::size),
             },
             handles: found.iter().map(|finding| subject.handle(Thing::Finding(finding.name()))).collect(),
             found,

@@ -20,7 +20,7 @@ pub use cache::{Answer, Cache, Entry, Question, distrust_cache, is_cache_damaged
 pub use find::{Input, as_written, find};
 pub use folders::config_folder;
 pub use json::{escape_json, json};
-pub use open::{OpenError, Opened, Progress, SAMPLES, Whole, open, open_bytes, open_each};
+pub use open::{OpenError, Opened, Progress, findings, open, open_bytes, open_each};
 pub use regular::{Links, read_regular};
 pub use write::{
     Existing, WriteError, is_descriptor, is_temporary, remove_abandoned, remove_unfinished,

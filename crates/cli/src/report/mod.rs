@@ -15,7 +15,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use vramscope_analysis::Replay;
+use vramscope_analysis::Device;
 use vramscope_engine::{Session, Source};
 use vramscope_format::html;
 use vramscope_snapshot::ipc;
@@ -87,10 +87,8 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             let (bytes, rank, role) = (opened.bytes, opened.name.rank_text(), opened.name.role.clone());
             let mut session = Session::default();
             let sources = session.add(serve::for_session(opened.again()));
-            let figure = |(of, replay): (Source, &Arc<Replay>)| {
-                figure::figure(&name, &session, of, (&opened.snapshot, replay))
-            };
-            let figures = sources.iter().copied().zip(&opened.replays).filter_map(figure).collect();
+            let figure = |(of, device): (Source, &Arc<Device>)| figure::figure(&name, &session, of, device);
+            let figures = sources.iter().copied().zip(&opened.devices).filter_map(figure).collect();
             let summary = summary::File::new(opened.again(), filter)?;
             Ok(Part { name, bytes, rank, role, data, figures, summary })
         })?;

@@ -36,7 +36,7 @@ pub(super) fn redact(mut opened: Opened, keep_libraries: bool) -> Opened {
         warnings: Vec::new(),
         unknown_keys: Vec::new(),
         extras: Extras::default(),
-        ignored_frames: Vec::new(),
+        ignored_frames: std::sync::OnceLock::new(),
         // What has no text in it.
         stacks: old.stacks.clone(),
         streams: old.streams.clone(),

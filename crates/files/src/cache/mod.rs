@@ -27,7 +27,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub use answers::{Answer, Question};
 pub(crate) use fingerprint::Fingerprint;
-pub(crate) use kept::{Failures, Keep};
+pub(crate) use kept::EntryShelf;
 pub use room::Entry;
 
 use crate::folders::cache_folder;

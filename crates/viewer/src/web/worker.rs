@@ -1,6 +1,8 @@
 //! A session in a Web Worker: bytes come in chunks, requests and answers as messages.
 
-use vramscope_analysis::Replay;
+use std::sync::Arc;
+
+use vramscope_analysis::Device;
 use vramscope_engine::{OpenFile, Session};
 use vramscope_naming::Name;
 use vramscope_snapshot::{
@@ -186,7 +188,8 @@ impl Worker {
         bytes: u64,
         snapshot: Snapshot,
     ) -> u32 {
-        let replays = Replay::all(&snapshot);
-        self.session.add(OpenFile::new(path, rank, bytes, snapshot, replays).with_role(role)).len() as u32
+        let snapshot = Arc::new(snapshot);
+        let devices = Device::all(&snapshot);
+        self.session.add(OpenFile::new(path, rank, bytes, snapshot, devices).with_role(role)).len() as u32
     }
 }

@@ -9,8 +9,11 @@ use bytemuck::{Pod, Zeroable};
 use vramscope_mapped::Buffer;
 use vramscope_snapshot::{PoolId, StackId, StreamId};
 
-use super::allocations::{AllocIdx, Allocation, Allocations, Moment};
-use super::timeline::{LIVE_STRIDE, STRIDE, Source};
+use crate::allocations::{AllocIdx, Allocation, Allocations, Moment};
+use crate::source::{STRIDE, Source};
+
+/// Events between two kept sets, at the least.
+const LIVE_STRIDE: usize = 4096;
 
 /// An allocation, as it is stored in a set.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -117,7 +120,7 @@ impl LiveSets {
 
     /// The sets of a trace, given its number of events and when allocations are opened and closed: at the start, and
     /// whenever as many events have passed as allocations are live.
-    pub(super) fn new(opened: &[Moment], closed: &[Moment], events: usize) -> Self {
+    pub(crate) fn new(opened: &[Moment], closed: &[Moment], events: usize) -> Self {
         // How many more are live after each stretch than before it.
         let mut more = vec![0_i64; events.div_ceil(STRIDE)];
         let mut live = 0;

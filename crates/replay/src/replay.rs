@@ -1,50 +1,26 @@
-//! The exact past of one device: its trace, replayed.
-//!
-//! In the order of the work:
-//! 1. `pairing`: events are paired into allocations, with what the end of the trace and the final segments say about
-//!    its start.
-//! 2. `ranges`: the memory held from the driver, from the beginning to the end.
-//! 3. `blocks`: every block is split, handed out and merged as PyTorch does it, which gives each allocation its exact
-//!    size (the rules are in `rounding`).
-//! 4. `timeline`: the counters at every moment, their peaks, and the indices.
-//! 5. `verdict`: what of it can be trusted.
+//! One device's trace, replayed: what every later question starts from.
 
-pub(crate) mod allocations;
-mod begun;
-mod blocks;
-pub(crate) mod counters;
-mod live;
-pub(crate) mod pairing;
-pub(crate) mod ranges;
-pub(crate) mod rounding;
-pub(crate) mod state;
-mod stored;
-pub(crate) mod timeline;
-pub(crate) mod times;
-mod totals;
-pub(crate) mod verdict;
-pub(crate) mod walk;
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use vramscope_mapped::Buffer;
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, Snapshot, StackId};
 
-use allocations::{AllocIdx, Allocation, Allocations, Moment};
-use begun::BegunBefore;
-use counters::{Counter, Counters};
-use pairing::Link;
-use ranges::{Range, RangeHistory, RangeSet};
-use rounding::Rules;
-use state::State;
-use timeline::{NOTHING_STATED, Source, Timeline};
-use verdict::Verdict;
-
-use crate::conclusions::backward::attribute;
-use crate::conclusions::run::{Found, OfEvents};
-use crate::pictures::Extremes;
-use crate::pictures::columns::Walked;
-use crate::pictures::extreme::End;
-use crate::questions::made::{Made, MadeOverTime};
+use crate::allocations::{AllocIdx, Allocation, Allocations, Moment};
+use crate::begun::{Begun, BegunBefore};
+use crate::counters::{Counter, Counters};
+use crate::extreme::End;
+use crate::extremes::{Extremes, Walked};
+use crate::made::{Made, MadeOverTime};
+use crate::pairing::{self, Link};
+use crate::parallel::{Both, IN_TURN};
+use crate::ranges::{Range, RangeHistory, RangeSet};
+use crate::rounding::Rules;
+use crate::source::{NOTHING_STATED, Source};
+use crate::state::State;
+use crate::timeline::Timeline;
+use crate::verdict::{self, Verdict};
+use crate::{blocks, totals};
 
 /// The highest value of a counter, and when it was first reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,43 +42,31 @@ pub struct Oom {
     pub device_free: u64,
 }
 
-/// Does two things, in any order or at once.
-pub type Both<'a> = &'a (dyn Fn(&mut (dyn FnMut() + Send), &mut (dyn FnMut() + Send)) + Sync);
-
-/// One after the other, for a caller without threads.
-const IN_TURN: Both<'static> = &|one, other| {
-    one();
-    other();
-};
-
 /// One device's trace, replayed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replay {
-    device: DeviceId,
+    pub(crate) device: DeviceId,
     rules: Rules,
     #[serde(skip)]
-    allocations: Allocations,
+    pub(crate) allocations: Allocations,
     #[serde(skip)]
-    links: Buffer<Link>,
+    pub(crate) links: Buffer<Link>,
     lost_ends: Vec<(EventIdx, AllocIdx)>,
-    ranges: RangeHistory,
+    pub(crate) ranges: RangeHistory,
     #[serde(skip)]
-    reserved: Buffer<i64>,
-    timeline: Timeline,
+    pub(crate) reserved: Buffer<i64>,
+    pub(crate) timeline: Timeline,
     ooms: Vec<Oom>,
     /// Addresses of segments that an NPU uses as workspaces: no allocation lies in them, and they are not free.
     workspaces: Vec<u64>,
     verdict: Verdict,
     /// What each stack made, where it comes from a file.
     #[serde(skip)]
-    made: Buffer<Made>,
+    pub(crate) made: Buffer<Made>,
     #[serde(skip)]
-    made_over_time: MadeOverTime,
+    pub(crate) made_over_time: MadeOverTime,
     #[serde(skip)]
-    begun_before: BegunBefore,
-    /// What conclusions have worked out so far.
-    #[serde(skip)]
-    pub(crate) found: Found,
+    pub(crate) begun_before: BegunBefore,
 }
 
 impl Replay {
@@ -111,7 +75,9 @@ impl Replay {
         Self::new_with(snapshot, device, IN_TURN)
     }
 
-    fn new_with(snapshot: &Snapshot, device: DeviceId, both: Both<'_>) -> Self {
+    /// Replays the trace of a device for a caller that has threads: `both` does two things that do not depend on each
+    /// other.
+    pub fn new_with(snapshot: &Snapshot, device: DeviceId, both: Both<'_>) -> Self {
         if !snapshot.has.addresses {
             return Self::from_totals(snapshot, device, both);
         }
@@ -157,7 +123,6 @@ impl Replay {
             made: Buffer::new(),
             made_over_time: MadeOverTime::default(),
             begun_before: BegunBefore::default(),
-            found: Found::default(),
         }
     }
 
@@ -181,41 +146,13 @@ impl Replay {
             made: Buffer::new(),
             made_over_time: MadeOverTime::default(),
             begun_before: BegunBefore::default(),
-            found: Found::default(),
         };
         replay.timeline = Timeline::new(replay.source(), start_reserved, both);
         replay
     }
 
-    /// Replays every device of a snapshot that has a trace or segments, in order. Memory of backward passes is
-    /// attributed to the forward lines that it belongs to.
-    pub fn all(snapshot: &Snapshot) -> Vec<Self> {
-        Self::all_with(snapshot, IN_TURN)
-    }
-
-    /// The same for a caller that has threads: `both` does two things that do not depend on each other.
-    pub fn all_with(snapshot: &Snapshot, both: Both<'_>) -> Vec<Self> {
-        // Pinned host memory comes last: it is not what people open a snapshot for.
-        let mut devices = snapshot.devices();
-        devices.sort_by_key(|&device| (device == DeviceId::HOST, device));
-        let replay = |device| {
-            let (mut replay, mut of_events) = (None, None);
-            both(&mut || replay = Some(Self::new_with(snapshot, device, both)), &mut || {
-                of_events = OfEvents::new(snapshot, device);
-            });
-            let mut replay = replay.unwrap_or_else(|| Self::new(snapshot, device));
-            if let Some(of_events) = of_events {
-                replay.found = of_events.settled(snapshot, &replay);
-            }
-            replay
-        };
-        let mut replays: Vec<_> = devices.into_iter().map(replay).collect();
-        attribute(snapshot, &mut replays);
-        replays
-    }
-
-    /// Says for each allocation where in the program it belongs.
-    pub(crate) fn set_stacks(&mut self, attributed: Buffer<StackId>) {
+    /// Sets for each allocation the stack that it is shown with.
+    pub fn set_stacks(&mut self, attributed: Buffer<StackId>) {
         self.allocations.attributed = attributed;
         self.made = Buffer::new();
         self.made_over_time = MadeOverTime::default();
@@ -229,6 +166,16 @@ impl Replay {
     /// What each stack made and when, where it comes from a file.
     pub(crate) fn made_over_time(&self) -> &MadeOverTime {
         &self.made_over_time
+    }
+
+    /// Number of allocations that begin up to any moment. Of a file in the cache that costs nothing.
+    pub fn begun(&self) -> Begun<'_> {
+        let kept = &self.begun_before.0;
+        let before = match kept.is_empty() {
+            false => Cow::Borrowed(&**kept),
+            true => Cow::Owned(BegunBefore::new(&self.allocations, self.links.len()).0.to_vec()),
+        };
+        Begun { source: self.source(), before }
     }
 
     /// Which device.
@@ -252,11 +199,13 @@ impl Replay {
     }
 
     /// All allocations, those from before the first event included.
+    #[inline]
     pub fn allocations(&self) -> &Allocations {
         &self.allocations
     }
 
     /// One allocation.
+    #[inline]
     pub fn allocation(&self, index: AllocIdx) -> Allocation {
         self.allocations.get(index)
     }
@@ -344,12 +293,12 @@ impl Replay {
     }
 
     /// What is held at each of some moments in order: `None` where it is the same as before.
-    pub(crate) fn held_at_each(&self, moments: &[Moment], visit: impl FnMut(usize, Option<&RangeSet>)) {
+    pub fn held_at_each(&self, moments: &[Moment], visit: impl FnMut(usize, Option<&RangeSet>)) {
         self.ranges.at_each(moments, visit);
     }
 
     /// Every range that was held at the start or taken later, in no particular order.
-    pub(crate) fn ever_held(&self) -> impl Iterator<Item = Range> + '_ {
+    pub fn ever_held(&self) -> impl Iterator<Item = Range> + '_ {
         let taken = self.ranges.changes.iter().filter(|change| change.held).map(|change| change.range);
         self.ranges.start.iter().copied().chain(taken)
     }
@@ -372,7 +321,7 @@ impl Replay {
     }
 
     /// The same with what is known of each.
-    pub(crate) fn overlapping_rows(&self, from: Moment, to: Moment) -> Vec<(AllocIdx, Allocation)> {
+    pub fn overlapping_rows(&self, from: Moment, to: Moment) -> Vec<(AllocIdx, Allocation)> {
         let mut found = self.live_rows(from);
         found.extend(self.source().opened_between(from, to).map(|index| (index, self.allocation(index))));
         found
@@ -401,11 +350,13 @@ impl Replay {
     }
 
     /// What is held from the driver at a moment.
-    pub(crate) fn ranges_at(&self, at: Moment) -> RangeSet {
+    pub fn ranges_at(&self, at: Moment) -> RangeSet {
         self.ranges.at(at.0)
     }
 
-    pub(crate) fn source(&self) -> Source<'_> {
+    /// The columns that counters and live sets are computed from.
+    #[inline]
+    pub fn source(&self) -> Source<'_> {
         Source {
             allocations: &self.allocations,
             links: &self.links,

@@ -2,10 +2,10 @@
 
 use vramscope_snapshot::PoolId;
 
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::counters::Counters;
-use crate::replay::ranges::{Range, RangeSet};
-use crate::replay::rounding::GRANULE;
+use crate::allocations::{AllocIdx, Allocation, Moment};
+use crate::counters::Counters;
+use crate::ranges::{Range, RangeSet};
+use crate::rounding::GRANULE;
 
 /// A free stretch inside a range that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

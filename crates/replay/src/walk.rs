@@ -1,13 +1,13 @@
 //! What every event does, in order: for whatever is to be added up over the whole trace in one pass.
 
+use crate::allocations::{AllocIdx, Moment};
+use crate::ranges::Change;
 use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::ranges::Change;
-use crate::replay::timeline::signed;
+use crate::source::signed;
 
 /// One thing that an event does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// An allocation begins to be live.
     Opened(AllocIdx),
     /// An allocation stops being live.
@@ -19,7 +19,7 @@ pub(crate) enum Effect {
 impl Effect {
     /// Whose requested bytes begin or end to count, and by how much they change the sum.
     #[inline]
-    pub(crate) fn requested(&self, replay: &Replay) -> Option<(AllocIdx, i64)> {
+    pub fn requested(&self, replay: &Replay) -> Option<(AllocIdx, i64)> {
         let (index, sign) = match *self {
             Self::Opened(index) => (index, 1),
             Self::Closed(index) => (index, -1),
@@ -32,7 +32,7 @@ impl Effect {
 impl Replay {
     /// Calls for every moment from the start on, with what its event does; the start opens all that was there
     /// before.
-    pub(crate) fn each_moment(&self, mut each: impl FnMut(Moment, &[Effect])) {
+    pub fn each_moment(&self, mut each: impl FnMut(Moment, &[Effect])) {
         let mut effects = Vec::new();
         for row in 0..self.allocations().len() as u32 {
             self.touch(&mut effects, AllocIdx(row), Moment::START);
@@ -42,12 +42,7 @@ impl Replay {
     }
 
     /// The same for the moments after one, up to another.
-    pub(crate) fn each_moment_between(
-        &self,
-        from: Moment,
-        to: Moment,
-        mut each: impl FnMut(Moment, &[Effect]),
-    ) {
+    pub fn each_moment_between(&self, from: Moment, to: Moment, mut each: impl FnMut(Moment, &[Effect])) {
         let source = self.source();
         let from = from.0 as usize;
         let to = (to.0 as usize).min(source.links.len()).max(from);

@@ -3,9 +3,10 @@
 
 use std::ops::Range;
 
-use crate::replay::allocations::Moment;
-use crate::replay::counters::{Counter, Counters};
-use crate::replay::timeline::{GROUP, STRIDE, Source, Timeline};
+use crate::allocations::Moment;
+use crate::counters::{Counter, Counters};
+use crate::source::{STRIDE, Source};
+use crate::timeline::{GROUP, Timeline};
 
 /// What the counters do from one moment to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,8 @@ use vramscope_snapshot::{EventIdx, PoolId, StackId, StreamId};
 pub struct AllocIdx(pub u32);
 
 impl AllocIdx {
-    pub(crate) fn index(self) -> usize {
+    /// Row of the allocation in columns.
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -35,16 +36,19 @@ impl Moment {
     pub const NEVER: Self = Self(u32::MAX);
 
     /// The moment after an event.
+    #[inline]
     pub fn after(event: EventIdx) -> Self {
         Self(event.0.saturating_add(1))
     }
 
     /// The event that this moment follows; `None` at the start.
+    #[inline]
     pub fn event(self) -> Option<EventIdx> {
         self.0.checked_sub(1).filter(|_| self != Self::NEVER).map(EventIdx)
     }
 
     /// The same moment, if the trace shows it.
+    #[inline]
     pub fn known(self) -> Option<Self> {
         (self != Self::NEVER).then_some(self)
     }
@@ -96,20 +100,28 @@ impl Allocation {
 /// All allocations of a device, as columns.
 #[derive(Clone, Debug, Default)]
 pub struct Allocations {
-    pub(crate) addr: Buffer<u64>,
-    pub(crate) requested: Buffer<u64>,
-    pub(crate) size: Buffer<u64>,
-    pub(crate) opened: Buffer<Moment>,
-    pub(crate) released: Buffer<Moment>,
-    pub(crate) closed: Buffer<Moment>,
+    /// Addresses.
+    pub addr: Buffer<u64>,
+    /// Bytes that the program asked for.
+    pub requested: Buffer<u64>,
+    /// Bytes of the blocks.
+    pub size: Buffer<u64>,
+    /// Moments of allocation.
+    pub opened: Buffer<Moment>,
+    /// Moments of release.
+    pub released: Buffer<Moment>,
+    /// Moments of the completed free.
+    pub closed: Buffer<Moment>,
     /// As they were recorded.
-    pub(crate) stack: Buffer<StackId>,
+    pub stack: Buffer<StackId>,
     /// The same with what backward memory belongs to; empty if that changes none.
-    pub(crate) attributed: Buffer<StackId>,
-    pub(crate) stream: vramscope_snapshot::Column<StreamId>,
-    pub(crate) pool: vramscope_snapshot::Column<PoolId>,
+    pub attributed: Buffer<StackId>,
+    /// Streams.
+    pub stream: vramscope_snapshot::Column<StreamId>,
+    /// Pools.
+    pub pool: vramscope_snapshot::Column<PoolId>,
     /// 1 where it is.
-    pub(crate) estimated: vramscope_snapshot::Column<u8>,
+    pub estimated: vramscope_snapshot::Column<u8>,
 }
 
 impl Allocations {
@@ -145,13 +157,13 @@ impl Allocations {
 
     /// Where in the program an allocation belongs.
     #[inline]
-    pub(crate) fn stack_of(&self, index: AllocIdx) -> StackId {
+    pub fn stack_of(&self, index: AllocIdx) -> StackId {
         self.attributed.get(index.index()).copied().unwrap_or_else(|| self.stack[index.index()])
     }
 
     /// Whether the size of a row is inferred.
     #[inline]
-    pub(crate) fn is_estimated(&self, row: usize) -> bool {
+    pub fn is_estimated(&self, row: usize) -> bool {
         self.estimated.get(row) != 0
     }
 

@@ -6,10 +6,10 @@ use vramscope_mapped::{Buffer, Pod, Store, StoreError, Writer};
 use vramscope_snapshot::stored::{get_small, put_small};
 use vramscope_snapshot::{Column, DeviceId};
 
-use super::Replay;
-use super::begun::BegunBefore;
-use super::live::LiveSets;
-use crate::questions::made::MadeOverTime;
+use crate::begun::BegunBefore;
+use crate::live::LiveSets;
+use crate::made::MadeOverTime;
+use crate::replay::Replay;
 
 /// The names of columns of a device.
 fn named(device: DeviceId, name: &str) -> String {
@@ -61,10 +61,10 @@ impl Replay {
         out.put(name("changes"), changes)?;
         out.put(name("held"), kept)?;
         out.put(name("made"), &self.made())?;
-        let MadeOverTime { ends, rows } = MadeOverTime::new(self);
+        let MadeOverTime { ends, rows } = MadeOverTime::new(&self.source());
         put_small(&name("made_ends"), &ends, out)?;
         out.put(name("made_over_time"), &rows)?;
-        out.put(name("begun_before"), &BegunBefore::new(self).0)
+        out.put(name("begun_before"), &BegunBefore::new(&self.allocations, self.links.len()).0)
     }
 
     fn get(device: DeviceId, store: &Store) -> Result<Self, StoreError> {

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use vramscope_snapshot::{Action, EventIdx, EventTable, StreamId};
 
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::pairing::Pairing;
-use crate::replay::ranges::{Range, RangeHistory};
-use crate::replay::rounding::{Rules, UNIT};
+use crate::allocations::{AllocIdx, Moment};
+use crate::pairing::Pairing;
+use crate::ranges::{Range, RangeHistory};
+use crate::rounding::{Rules, UNIT};
 
 #[derive(Clone, Copy, Debug)]
 struct Node {

@@ -12,12 +12,12 @@ use vramscope_snapshot::{
     Action, Block, BlockState, DeviceId, EventIdx, EventTable, PoolId, Snapshot, StackId,
 };
 
-use crate::replay::allocations::{AllocIdx, Allocation, Allocations, Moment};
+use crate::allocations::{AllocIdx, Allocation, Allocations, Moment};
 
 /// What an event did to memory: nothing, something to an allocation, or something to the memory held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
-pub(crate) struct Link(u32);
+pub struct Link(u32);
 
 const SEGMENT_BIT: u32 = 1 << 31;
 
@@ -32,13 +32,15 @@ impl Link {
         Self(row as u32 | SEGMENT_BIT)
     }
 
+    /// The allocation that the event concerns.
     #[inline]
-    pub(crate) fn as_allocation(self) -> Option<AllocIdx> {
+    pub fn as_allocation(self) -> Option<AllocIdx> {
         (self.0 & SEGMENT_BIT == 0).then_some(AllocIdx(self.0))
     }
 
+    /// Row of the change of memory held that the event makes.
     #[inline]
-    pub(crate) fn as_segment(self) -> Option<usize> {
+    pub fn as_segment(self) -> Option<usize> {
         (self.0 & SEGMENT_BIT != 0 && self != Self::NONE).then_some((self.0 & !SEGMENT_BIT) as usize)
     }
 }

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use vramscope_snapshot::{DeviceId, EventTable, Snapshot};
 
-use crate::replay::counters::Counters;
-use crate::replay::pairing::Pairing;
-use crate::replay::ranges::RangeHistory;
-use crate::replay::timeline::Timeline;
-use vramscope_format::{count, plural, size as bytes};
+use crate::allocations::Moment;
+use crate::counters::{Counter, Counters};
+use crate::pairing::Pairing;
+use crate::ranges::RangeHistory;
+use crate::timeline::{Highest, Timeline};
 
 /// How much of the history a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,39 +46,120 @@ impl Status {
 /// What a file can tell, and what it cannot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// In one word.
+    /// Completeness in one word.
     pub status: Status,
     /// Bytes in blocks whose rounded size or whose end is inferred. In a recording that only lacks its
     /// beginning, `allocated` and `active` are off by no more than this at any moment.
     pub estimated_bytes: u64,
     /// The file lists blocks: it does not say what was requested, so that PyTorch's counters cannot be compared.
     pub of_blocks: bool,
-    /// What that means, in sentences.
-    pub notes: Vec<String>,
+    /// Reasons and limits, the most important first.
+    pub notes: Vec<Note>,
 }
 
-impl Verdict {
-    /// The verdict in words.
-    pub fn sentence(&self) -> String {
-        let what = match self.status {
-            Status::Exact if self.of_blocks => {
-                "exact: complete from the first allocation on, in sizes of blocks"
-            }
-            Status::Exact => {
-                return "exact: complete from the first allocation on, equal to PyTorch's counters".into();
-            }
-            Status::LateStart => "late start: recording began when memory was already in use",
-            Status::RingOverflow => "ring overflow: the beginning of the history is lost",
-            Status::EventsSkipped => "events skipped: some were not recorded",
-            Status::SettingsChanged => "settings changed while recording",
-            Status::Truncated => "truncated: the file is cut or damaged",
-            Status::StateOnly => "state only: no history was recorded",
-        };
-        match self.estimated_bytes {
-            0 => what.to_owned(),
-            n => format!("{what}; sizes of blocks totaling {} are inferred", bytes(n)),
-        }
-    }
+/// One reason for a verdict, or one limit of the numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Note {
+    /// The file is cut or damaged.
+    Damaged {
+        /// Offset of the first byte that could not be read.
+        offset: u64,
+        /// The reader's reason.
+        reason: String,
+        /// Number of intact events.
+        events: u64,
+    },
+    /// `reserved` is a lower bound: segments that only the lost part uses are not counted.
+    ReservedIsLeast,
+    /// Bytes that were live when the snapshot was taken, and that the intact part does not show.
+    Unexplained(u64),
+    /// There is no history: the numbers are those of the moment when the snapshot was taken.
+    NoHistory,
+    /// There are frees and no `alloc` events.
+    NoAllocs,
+    /// There are no `free_completed` events: memory counts as free once it was let go.
+    NoCompletedFrees,
+    /// There are no free events: a block counts until its memory is used again.
+    NoFrees,
+    /// There are no `free_requested` events: `allocated` falls when a free completes.
+    NoRequestedFrees,
+    /// There are no segment events: `reserved`, in bytes, is certain at the end only.
+    NoSegmentEvents(u64),
+    /// The beginning is gone: memory from before it has stacks, so that recording was on.
+    BeginningLost,
+    /// The size of the ring changed while recording.
+    RingResized,
+    /// The beginning is probably gone: the number of events looks like a limit.
+    RingLikely(u64),
+    /// Recording began when memory was in use.
+    BegunLate,
+    /// Allocator settings changed while recording, and the file holds the last ones.
+    SettingsChanged,
+    /// Blocks that are older than the recording.
+    Earlier {
+        /// Number of blocks.
+        blocks: u64,
+        /// Their requested bytes.
+        bytes: u64,
+    },
+    /// Number of blocks whose rounded size is inferred.
+    Inferred(u64),
+    /// Number of blocks that live at the end with another size than the settings give.
+    OtherSize(u64),
+    /// Blocks that end without a free event.
+    LostFrees {
+        /// Number of blocks.
+        blocks: u64,
+        /// Their requested bytes.
+        bytes: u64,
+    },
+    /// Number of events that contradict the ones before them.
+    Contradictions(u64),
+    /// Bytes by which `reserved` would fall below zero.
+    ReservedShort(u64),
+    /// More is in use than is held from the driver.
+    MoreThanHeld {
+        /// Bytes, at most.
+        bytes: u64,
+        /// First moment.
+        at: Moment,
+    },
+    /// Sizes add up to more than a counter holds.
+    CutOff,
+    /// The first event whose time is before that of the event before it.
+    TimeBackwards(u64),
+    /// Number of blocks with another requested size at the end than when they were allocated.
+    Restated(u64),
+    /// Number of events that describe an NPU workspace as it was at the end.
+    Workspace(u64),
+    /// The segments add up to another number than the history.
+    EndDiffers {
+        /// Which counter.
+        counter: Counter,
+        /// Bytes by the segments.
+        segments: i64,
+        /// Bytes by the history.
+        history: i64,
+    },
+    /// The file states no totals: the level counts what it lists.
+    NoTotals,
+    /// Bytes in use before the first event, by the file's totals, that nothing names.
+    Unnamed(u64),
+    /// Number of times that the totals change by what no event explains.
+    UnnamedChanges(u64),
+    /// Number of blocks that end without an event, as the totals show.
+    EndedByTotals(u64),
+    /// The rows add up to more than the totals.
+    AboveTotals {
+        /// Number of events at which they do.
+        events: u64,
+        /// Bytes, at most.
+        bytes: u64,
+    },
+    /// Bytes to which totals are rounded.
+    RoundedTotals(u64),
+    /// Sizes are of blocks: the file does not say what the program asked for.
+    OfBlocks,
 }
 
 pub(crate) fn judge(
@@ -108,66 +189,37 @@ pub(crate) fn judge(
     let frees_left_out = facts.allocs > 0 && facts.frees_completed == 0 && facts.lost_frees > 0;
 
     let status = if let Some(damage) = &snapshot.damage {
-        notes.push(format!(
-            "cut or damaged at byte {}: {}. {} events are intact",
-            count(damage.offset),
-            damage.reason,
-            count(events.len() as u64)
-        ));
-        notes.push(
-            "`reserved` is a lower bound: segments that only the lost part uses are not counted".into(),
-        );
+        let reason = damage.reason.to_string();
+        notes.push(Note::Damaged { offset: damage.offset, reason, events: events.len() as u64 });
+        notes.push(Note::ReservedIsLeast);
         if facts.unexplained_bytes > 0 {
-            notes.push(format!(
-                "{} that were live when the snapshot was taken were allocated before recording or in the lost part, and \
-                 are not counted",
-                bytes(facts.unexplained_bytes)
-            ));
+            notes.push(Note::Unexplained(facts.unexplained_bytes));
         }
         Status::Truncated
     } else if events.len() <= 1 && !final_segments.is_empty() && facts.segment_events == 0 {
-        notes.push(
-            "there is no history: the numbers are those of the moment when the snapshot was taken".into(),
-        );
+        notes.push(Note::NoHistory);
         Status::StateOnly
     } else if facts.allocs == 0 && facts.frees_requested + facts.frees_completed > 1 {
-        notes.push("there are frees but no `alloc` events: recorded with skip_actions?".into());
+        notes.push(Note::NoAllocs);
         Status::EventsSkipped
     } else if frees_left_out || (facts.frees_completed == 0 && facts.frees_requested > 0) {
-        notes.push(if facts.frees_requested > 0 {
-            "there are no `free_completed` events (skip_actions?): memory counts as free once the program let it go".into()
-        } else {
-            "there are no free events (skip_actions?): a block counts as live until its memory is used again".into()
-        });
+        notes.push(if facts.frees_requested > 0 { Note::NoCompletedFrees } else { Note::NoFrees });
         Status::EventsSkipped
     } else if facts.allocs > 0 && facts.frees_requested == 0 && facts.frees_completed > 0 {
-        notes.push(
-            "there are no `free_requested` events (skip_actions?): `allocated` falls only when a free completes".into(),
-        );
+        notes.push(Note::NoRequestedFrees);
         Status::EventsSkipped
     } else if facts.segment_events == 0 && facts.earlier == 0 && earlier_ranges > 0 {
-        notes.push(format!(
-            "there are no segment events although nothing was live before the first event (skip_actions?): `reserved` is \
-             certain at the end only, {}",
-            bytes(final_bytes)
-        ));
+        notes.push(Note::NoSegmentEvents(final_bytes));
         estimated_bytes = estimated_bytes.saturating_add(final_bytes);
         Status::EventsSkipped
     } else if facts.earlier_with_stack + ranges.start_with_stack > 0 {
-        notes.push(
-            "the beginning of the history is gone (memory from before it has stacks, so recording was on): it was longer \
-             than max_entries, or it was cleared"
-                .into(),
-        );
+        notes.push(Note::BeginningLost);
         Status::RingOverflow
     } else if events.is_reordered() {
-        notes.push("the size of the ring (max_entries) changed while recording: events are lost".into());
+        notes.push(Note::RingResized);
         Status::RingOverflow
     } else if facts.earlier > 0 && events.len().is_multiple_of(100) {
-        notes.push(format!(
-            "the beginning of the history is probably gone: there are exactly {} events, which looks like max_entries",
-            count(events.len() as u64)
-        ));
+        notes.push(Note::RingLikely(events.len() as u64));
         Status::RingOverflow
     } else if facts.lost_frees + facts.contradictions + ranges.contradictions > 0
         || ranges.short_bytes > 0
@@ -175,88 +227,54 @@ pub(crate) fn judge(
     {
         Status::EventsSkipped
     } else if facts.earlier > 0 || earlier_ranges > 0 {
-        notes.push("recording began when memory was already in use".into());
+        notes.push(Note::BegunLate);
         Status::LateStart
     } else if facts.adjusted + facts.differing > 0 {
-        notes
-            .push("allocator settings changed while recording, and the file holds only the last ones".into());
+        notes.push(Note::SettingsChanged);
         Status::SettingsChanged
     } else {
         Status::Exact
     };
 
     if facts.earlier > 0 && status != Status::StateOnly {
-        notes.push(format!(
-            "{} ({}) {} the recording",
-            blocks(facts.earlier),
-            bytes(facts.earlier_bytes),
-            if facts.earlier == 1 { "predates" } else { "predate" }
-        ));
+        notes.push(Note::Earlier { blocks: facts.earlier, bytes: facts.earlier_bytes });
     }
     if estimated_blocks > 0 {
-        notes.push(format!(
-            "the rounded size of {} is inferred: `allocated` and `active` are estimates while these live",
-            blocks(estimated_blocks)
-        ));
+        notes.push(Note::Inferred(estimated_blocks));
     }
     if facts.differing > 0 {
-        notes.push(format!(
-            "{} live at the end with another size than the allocator settings give",
-            blocks(facts.differing)
-        ));
+        notes.push(Note::OtherSize(facts.differing));
     }
     if facts.lost_frees > 0 {
-        notes.push(format!(
-            "{} of {} as requested end without a free event; they count until their memory is used again, or to the end",
-            blocks(facts.lost_frees),
-            bytes(facts.lost_free_bytes)
-        ));
+        notes.push(Note::LostFrees { blocks: facts.lost_frees, bytes: facts.lost_free_bytes });
     }
     let contradictions = facts.contradictions + ranges.contradictions;
     if contradictions > 0 {
-        notes.push(format!("events contradict the ones before them, {} times", count(contradictions)));
+        notes.push(Note::Contradictions(contradictions));
     }
     if ranges.short_bytes > 0 {
-        notes.push(format!(
-            "events and segments contradict each other: `reserved` would fall to {} below zero; it is shown as if that \
-             much more had been held from the start",
-            bytes(ranges.short_bytes)
-        ));
+        notes.push(Note::ReservedShort(ranges.short_bytes));
     }
     if timeline.excess.bytes > 0 {
-        notes.push(format!(
-            "up to {} more is in use than is held from the driver, first at {}: events and segments contradict each \
-             other",
-            vramscope_format::bytes(timeline.excess.bytes),
-            timeline.excess.at.event().map_or_else(|| "the start".into(), |event| format!("event {}", count(event.0)))
-        ));
+        let Highest { bytes, at } = timeline.excess;
+        notes.push(Note::MoreThanHeld { bytes: bytes.unsigned_abs(), at });
     }
     if timeline.peaks.iter().any(|peak| peak.bytes == i64::MAX) {
-        notes.push("sizes add up to more than 8 EiB: levels are cut off there".into());
+        notes.push(Note::CutOff);
     }
     if let Some(back) = step_back {
-        notes.push(format!("time goes backwards at event {back}; the order of the trace is kept"));
+        notes.push(Note::TimeBackwards(back as u64));
     }
     if facts.restated > 0 {
-        notes.push(format!(
-            "{} with another requested size at the end than when allocated; the one at the end counts",
-            blocks(facts.restated)
-        ));
+        notes.push(Note::Restated(facts.restated));
     }
     if facts.workspace_events > 0 {
-        notes.push(format!(
-            "{} events describe an NPU workspace as it was at the end; they are not counted as history",
-            facts.workspace_events
-        ));
+        notes.push(Note::Workspace(facts.workspace_events));
     }
     if snapshot.damage.is_none() {
         check_end(snapshot, device, timeline.end, &mut notes);
     }
     Verdict { status, estimated_bytes, of_blocks: false, notes }
-}
-
-fn blocks(n: u64) -> String {
-    plural(n, "block")
 }
 
 /// The first event whose time is before that of the one before it.
@@ -271,7 +289,7 @@ pub(crate) fn first_step_back(events: &EventTable) -> Option<usize> {
 }
 
 /// The replay must end where the file says it ends.
-fn check_end(snapshot: &Snapshot, device: DeviceId, end: Counters, notes: &mut Vec<String>) {
+fn check_end(snapshot: &Snapshot, device: DeviceId, end: Counters, notes: &mut Vec<Note>) {
     let mut stated = Counters::default();
     for segment in snapshot.segments_of(device) {
         let add = |sum: i64, bytes: u64| sum.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -281,17 +299,12 @@ fn check_end(snapshot: &Snapshot, device: DeviceId, end: Counters, notes: &mut V
         stated.reserved = add(stated.reserved, segment.total_size);
     }
     let has_requested = snapshot.segments_of(device).iter().any(|segment| segment.requested_size > 0);
-    for counter in crate::Counter::ALL {
-        if counter == crate::Counter::Requested && !has_requested {
+    for counter in Counter::ALL {
+        if counter == Counter::Requested && !has_requested {
             continue;
         }
         if end[counter] != stated[counter] {
-            notes.push(format!(
-                "the segments add up to {} bytes {}, the history to {}",
-                stated[counter],
-                counter.name(),
-                end[counter]
-            ));
+            notes.push(Note::EndDiffers { counter, segments: stated[counter], history: end[counter] });
         }
     }
 }

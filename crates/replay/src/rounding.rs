@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use vramscope_snapshot::Settings;
 
 /// Smallest block, and the unit of rounding.
-pub(crate) const UNIT: u64 = 512;
+pub const UNIT: u64 = 512;
 /// Requests up to here come from segments of the small pool; a larger block is split only if more
 /// than this remains.
-pub(crate) const SMALL: u64 = 1 << 20;
+pub const SMALL: u64 = 1 << 20;
 const MIB: u64 = 1 << 20;
 /// Pages that expandable segments are made of.
-pub(crate) const GRANULE: u64 = 2 * MIB;
+pub const GRANULE: u64 = 2 * MIB;
 
 /// The settings that sizes depend on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use vramscope_mapped::Buffer;
 use vramscope_snapshot::{Action, DeviceId, EventIdx, EventTable, PoolId, Segment, Snapshot, StreamId};
 
-use crate::replay::allocations::Moment;
-use crate::replay::rounding::UNIT;
+use crate::allocations::Moment;
+use crate::rounding::UNIT;
 
 /// A contiguous range held from the driver: a segment, or a mapped part of an expandable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,15 +38,16 @@ impl Range {
 
 /// Ranges by address. They never overlap.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct RangeSet(BTreeMap<u64, Range>);
+pub struct RangeSet(BTreeMap<u64, Range>);
 
 impl RangeSet {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Range> {
+    /// Ranges by address.
+    pub fn iter(&self) -> impl Iterator<Item = &Range> {
         self.0.values()
     }
 
     /// The range that contains an address.
-    pub(crate) fn find(&self, addr: u64) -> Option<&Range> {
+    pub fn find(&self, addr: u64) -> Option<&Range> {
         self.0.range(..=addr).next_back().map(|(_, range)| range).filter(|range| addr < range.end())
     }
 
@@ -56,7 +57,7 @@ impl RangeSet {
     }
 
     /// Adds a range; an expandable one joins its neighbours. Says whether the place was free.
-    pub(crate) fn insert(&mut self, mut range: Range) -> bool {
+    pub fn insert(&mut self, mut range: Range) -> bool {
         if range.size == 0 {
             return true;
         }
@@ -92,7 +93,7 @@ impl RangeSet {
     }
 
     /// Removes a range, which may be a part of a longer one. Returns the range that it was part of.
-    pub(crate) fn remove(&mut self, addr: u64, size: u64) -> Option<Range> {
+    pub fn remove(&mut self, addr: u64, size: u64) -> Option<Range> {
         let found = *self.find(addr)?;
         let end = addr.saturating_add(size);
         if end > found.end() {
@@ -127,15 +128,18 @@ impl RangeSet {
 
 /// What an event changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) event: EventIdx,
-    pub(crate) range: Range,
+pub struct Change {
+    /// Event that makes the change.
+    pub event: EventIdx,
+    /// Memory that is taken or given back.
+    pub range: Range,
     /// Whether the range was added; otherwise it was given back.
-    pub(crate) held: bool,
+    pub held: bool,
 }
 
 impl Change {
-    pub(crate) fn bytes(&self) -> i64 {
+    /// Bytes by which the change raises what is held.
+    pub fn bytes(&self) -> i64 {
         let size = i64::try_from(self.range.size).unwrap_or(i64::MAX);
         if self.held { size } else { -size }
     }
@@ -174,17 +178,19 @@ impl From<StoredChange> for Change {
 
 /// Changes in order. Looking at some of them touches only these.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changes(Buffer<StoredChange>);
+pub struct Changes(Buffer<StoredChange>);
 
 /// Those of a source that has no map of memory.
 pub(crate) static NO_CHANGES: Changes = Changes(Buffer::new());
 
 impl Changes {
-    pub(crate) fn get(&self, row: usize) -> Option<Change> {
+    /// One change.
+    pub fn get(&self, row: usize) -> Option<Change> {
         self.0.get(row).map(|&stored| stored.into())
     }
 
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Change> + '_ {
+    /// Changes in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Change> + '_ {
         self.0.iter().map(|&stored| stored.into())
     }
 

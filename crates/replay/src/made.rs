@@ -1,14 +1,13 @@
 //! What each stack allocated in all, whenever it was.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use bytemuck::{Pod, Zeroable};
 use vramscope_mapped::Buffer;
 use vramscope_snapshot::StackId;
 
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
+use crate::allocations::{AllocIdx, Allocation, Moment};
+use crate::source::Source;
 
 /// What a stack, or several, allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -71,29 +70,29 @@ impl Made {
         }
     }
 
-    /// What each stack made of some allocations, by the number of the stack.
-    pub fn by_stack(replay: &Replay, allocations: impl Iterator<Item = (AllocIdx, Allocation)>) -> Vec<Self> {
+    /// What each stack made of some allocations of a trace with this end, by the number of the stack.
+    pub fn by_stack(end: Moment, allocations: impl Iterator<Item = (AllocIdx, Allocation)>) -> Vec<Self> {
         let mut by_stack = Vec::new();
         for (index, allocation) in allocations {
             let stack = allocation.stack.index();
             if by_stack.len() <= stack {
                 by_stack.resize(stack + 1, Self::default());
             }
-            by_stack[stack] = by_stack[stack].plus(&Self::one(index, &allocation, replay.end()));
+            by_stack[stack] = by_stack[stack].plus(&Self::one(index, &allocation, end));
         }
         by_stack
     }
 }
 
 /// Events of which what was made in them is kept together, in a file in the cache.
-const STRIDE: usize = 1 << 18;
+pub(crate) const STRIDE: usize = 1 << 18;
 
 /// What a stack made in [`STRIDE`] events, as it is stored.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct MadeRow {
-    made: Made,
-    stack: StackId,
+    pub(crate) made: Made,
+    pub(crate) stack: StackId,
     /// Always 0.
     unused: u32,
 }
@@ -107,13 +106,13 @@ pub(crate) struct MadeOverTime {
 }
 
 impl MadeOverTime {
-    pub(crate) fn new(replay: &Replay) -> Self {
-        let source = replay.source();
+    pub(crate) fn new(source: &Source<'_>) -> Self {
         let (mut ends, mut rows) = (Vec::new(), Vec::new());
-        for start in (0..replay.events()).step_by(STRIDE) {
+        let end = Moment(source.links.len() as u32);
+        for start in (0..source.links.len()).step_by(STRIDE) {
             let (from, to) = (Moment(start as u32), Moment((start + STRIDE) as u32));
             let opened = source.opened_between(from, to);
-            let made = Made::by_stack(replay, opened.map(|index| (index, replay.allocation(index))));
+            let made = Made::by_stack(end, opened.map(|index| (index, source.allocations.get(index))));
             rows.extend(makers(&made).map(|(stack, &made)| MadeRow { made, stack, unused: 0 }));
             ends.push(rows.len());
         }
@@ -121,54 +120,10 @@ impl MadeOverTime {
     }
 
     /// The rows of some stretches.
-    fn between(&self, stretches: std::ops::Range<usize>) -> &[MadeRow] {
+    pub(crate) fn between(&self, stretches: std::ops::Range<usize>) -> &[MadeRow] {
         let end = |stretch: usize| stretch.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
         let rows = end(stretches.start).unwrap_or(0)..end(stretches.end).unwrap_or(0);
         self.rows.slice(rows).unwrap_or_default()
-    }
-}
-
-impl Replay {
-    /// What each stack made of what begins or lives between two moments, both included. Of a file in the cache few
-    /// allocations are looked at.
-    pub fn made_between(&self, from: Moment, to: Moment) -> Vec<Made> {
-        let source = self.source();
-        let to = to.min(self.end());
-        let row = |index: AllocIdx| (index, self.allocation(index));
-        let mut allocations = self.live_rows(from);
-        let whole = (from.0 as usize).div_ceil(STRIDE)..to.0 as usize / STRIDE;
-        let known = self.made_over_time();
-        if known.ends.len() < whole.end || whole.is_empty() {
-            allocations.extend(source.opened_between(from, to).map(row));
-            return Made::by_stack(self, allocations.into_iter());
-        }
-        let moment = |stretch: usize| Moment((stretch * STRIDE) as u32);
-        allocations.extend(source.opened_between(from, moment(whole.start)).map(row));
-        allocations.extend(source.opened_between(moment(whole.end), to).map(row));
-        let mut by_stack = Made::by_stack(self, allocations.into_iter());
-        for row in known.between(whole) {
-            let stack = row.stack.index();
-            if by_stack.len() <= stack {
-                by_stack.resize(stack + 1, Made::default());
-            }
-            by_stack[stack] = by_stack[stack].plus(&row.made);
-        }
-        by_stack
-    }
-
-    /// What each stack made, by the number of the stack. A file in the cache knows it without looking at allocations.
-    pub fn made(&self) -> Cow<'_, [Made]> {
-        match self.kept_made() {
-            Some(kept) => Cow::Borrowed(kept),
-            None => Cow::Owned(Made::by_stack(self, self.allocations().iter())),
-        }
-    }
-
-    /// The allocations that begin or live between two moments, both included, in order.
-    pub fn in_stretch(&self, from: Moment, to: Moment) -> Vec<AllocIdx> {
-        let mut found = self.overlapping(from, to);
-        found.sort_unstable();
-        found
     }
 }
 

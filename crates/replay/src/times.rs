@@ -6,7 +6,7 @@
 
 use vramscope_snapshot::EventTable;
 
-use crate::replay::allocations::Moment;
+use crate::allocations::Moment;
 
 /// Events between two kept times.
 const STRIDE: usize = EventTable::STRIDE;

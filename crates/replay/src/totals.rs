@@ -10,13 +10,12 @@ use std::collections::VecDeque;
 
 use vramscope_snapshot::{DeviceId, EventIdx, EventTable, PoolId, Snapshot, StackId, StreamId, Totals};
 
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::counters::Counters;
-use crate::replay::pairing::{self, Pairing};
-use crate::replay::ranges::NO_CHANGES;
-use crate::replay::timeline::{NOTHING_STATED, Source, signed, start_counters};
-use crate::replay::verdict::{Status, Verdict};
-use vramscope_format::{count, size};
+use crate::allocations::{AllocIdx, Allocation, Moment};
+use crate::counters::Counters;
+use crate::pairing::{self, Pairing};
+use crate::ranges::NO_CHANGES;
+use crate::source::{NOTHING_STATED, Source, signed, start_counters};
+use crate::verdict::{Note, Status, Verdict};
 
 /// Blocks without an end that are compared with what has vanished.
 const LOOK_BACK: usize = 256;
@@ -234,42 +233,30 @@ fn lower(counters: Counters, bytes: i64) -> Counters {
 pub(crate) fn judge(snapshot: &Snapshot, device: DeviceId, settled: &Settled) -> Verdict {
     let Facts { base, unnamed, ended, excess, excess_bytes } = settled.facts;
     let totals = snapshot.totals(device);
-    let bytes = size;
     let mut notes = Vec::new();
     if let Some(damage) = &snapshot.damage {
-        let intact = count(snapshot.events(device).len() as u64);
-        let at = count(damage.offset);
-        notes.push(format!("cut or damaged at byte {at}: {}. {intact} events are intact", damage.reason));
+        let (offset, reason) = (damage.offset, damage.reason.to_string());
+        notes.push(Note::Damaged { offset, reason, events: snapshot.events(device).len() as u64 });
     }
     if totals.is_empty() {
-        notes.push("the file states no totals: the level counts only what it lists".into());
+        notes.push(Note::NoTotals);
     } else if base > 0 {
-        notes.push(format!(
-            "{} were in use before the first event, by the file's own totals; nothing names them",
-            bytes(base)
-        ));
+        notes.push(Note::Unnamed(base));
     }
     if unnamed > 0 {
-        notes.push(format!(
-            "{} times the totals change by what no event explains; the level is that of the totals",
-            count(unnamed)
-        ));
+        notes.push(Note::UnnamedChanges(unnamed));
     }
     if ended > 0 {
-        notes.push(format!("{} blocks end without an event, as the totals show", count(ended)));
+        notes.push(Note::EndedByTotals(ended));
     }
     if excess > 0 {
-        notes.push(format!(
-            "at {} events the rows add up to more than the totals, by {} at most; the rows are shown",
-            count(excess),
-            bytes(excess_bytes)
-        ));
+        notes.push(Note::AboveTotals { events: excess, bytes: excess_bytes });
     }
     if totals.resolution() > 0 {
-        notes.push(format!("totals are written rounded, to within {}", bytes(totals.resolution())));
+        notes.push(Note::RoundedTotals(totals.resolution()));
     }
     if !snapshot.has.requested {
-        notes.push("sizes are of blocks: what the program asked for is not in this file".into());
+        notes.push(Note::OfBlocks);
     }
     let status = if snapshot.damage.is_some() {
         Status::Truncated

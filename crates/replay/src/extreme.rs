@@ -1,8 +1,9 @@
 //! Where a counter is highest or lowest, in one pass over what is kept.
 
-use crate::replay::allocations::Moment;
-use crate::replay::counters::{Counter, Counters};
-use crate::replay::timeline::{GROUP, STRIDE, Source, Timeline};
+use crate::allocations::Moment;
+use crate::counters::{Counter, Counters};
+use crate::source::{STRIDE, Source};
+use crate::timeline::{GROUP, Timeline};
 
 /// Which end of a range of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
