@@ -7,7 +7,9 @@ use vramscope_analysis::{
     Counter, Counters, Device, Moment, RankDigest, compare_ranks, fragmentation, pending, phases,
 };
 use vramscope_format::Units;
-use vramscope_snapshot::{AscendPart, AscendProfile, Damage, DeviceId, ReadError, Reader, Snapshot, ipc};
+use vramscope_snapshot::{
+    AscendPart, AscendProfile, Damage, DeviceId, ReadError, Reader, Snapshot, embedded,
+};
 
 /// Devices and moments that are looked at closely; a hostile file may have very many.
 const DEVICES: usize = 8;
@@ -72,14 +74,12 @@ pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
     true
 }
 
-/// Panics if the cache does not keep a snapshot, or if something is wrong with what is concluded from it.
+/// Panics if a report does not keep a snapshot, or if something is wrong with what is concluded from it.
 pub(crate) fn check_snapshot(snapshot: &Snapshot, seed: u64) {
-    let mut arrow = Vec::new();
-    assert!(ipc::encode(snapshot, &mut arrow).is_ok(), "a vector takes all bytes");
-    assert!(
-        ipc::decode(arrow.as_slice()).as_ref() == Ok(snapshot),
-        "the cache does not give back what it was given"
-    );
+    let mut data = Vec::new();
+    assert!(embedded::encode(snapshot, &mut data).is_ok(), "a vector takes all bytes");
+    let again = embedded::decode(&data);
+    assert!(again.as_ref() == Ok(snapshot), "a report does not keep what it was given: {:?}", again.err());
 
     for device in snapshot.devices().into_iter().take(DEVICES) {
         let replay = Device::new(snapshot.clone(), device);

@@ -18,7 +18,7 @@ use flate2::write::GzEncoder;
 use vramscope_analysis::Device;
 use vramscope_engine::{Session, Source};
 use vramscope_format::html;
-use vramscope_snapshot::ipc;
+use vramscope_snapshot::embedded;
 
 use crate::args::{CacheArgs, FileArgs, FilterArgs};
 use crate::site::{self, Site};
@@ -62,7 +62,7 @@ struct Part {
     rank: String,
     /// What the process was for, where that is known.
     role: Option<String>,
-    /// Arrow IPC, packed with gzip.
+    /// Columns of the snapshot, packed with gzip.
     data: Vec<u8>,
     /// What is shown of each device beside the summary.
     figures: Vec<Figure>,
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             let mut data = Vec::new();
             if site.is_some() {
                 let mut packer = GzEncoder::new(Vec::new(), Compression::default());
-                ipc::encode(&opened.snapshot, &mut packer)?;
+                embedded::encode(&opened.snapshot, &mut packer)?;
                 data = packer.finish()?;
             }
             let name = opened.path.display().to_string();

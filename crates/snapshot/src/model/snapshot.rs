@@ -40,6 +40,7 @@ pub struct Snapshot {
     /// Rows that [`EventTable`] refers to; row 0 has nothing set.
     pub metas: Vec<Meta>,
     /// Traces that have events, by device.
+    #[serde(skip)]
     pub traces: Vec<Trace>,
     /// Final state, by device and address.
     pub segments: Vec<Segment>,
