@@ -4,9 +4,12 @@
 use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::{
-    Counter, Counters, Moment, RankDigest, Replay, compare_ranks, fragmentation, insights, pending, phases,
+    Counter, Counters, Device, Moment, RankDigest, compare_ranks, fragmentation, pending, phases,
 };
-use vramscope_snapshot::{AscendPart, AscendProfile, Damage, DeviceId, ReadError, Reader, Snapshot, ipc};
+use vramscope_format::Units;
+use vramscope_snapshot::{
+    AscendPart, AscendProfile, Damage, DeviceId, ReadError, Reader, Snapshot, embedded,
+};
 
 /// Devices and moments that are looked at closely; a hostile file may have very many.
 const DEVICES: usize = 8;
@@ -71,43 +74,41 @@ pub(crate) fn check(bytes: &[u8], seed: u64) -> bool {
     true
 }
 
-/// Panics if the cache does not keep a snapshot, or if something is wrong with what is concluded from it.
+/// Panics if a report does not keep a snapshot, or if something is wrong with what is concluded from it.
 pub(crate) fn check_snapshot(snapshot: &Snapshot, seed: u64) {
-    let mut arrow = Vec::new();
-    assert!(ipc::encode(snapshot, &mut arrow).is_ok(), "a vector takes all bytes");
-    assert!(
-        ipc::decode(arrow.as_slice()).as_ref() == Ok(snapshot),
-        "the cache does not give back what it was given"
-    );
+    let mut data = Vec::new();
+    assert!(embedded::encode(snapshot, &mut data).is_ok(), "a vector takes all bytes");
+    let again = embedded::decode(&data);
+    assert!(again.as_ref() == Ok(snapshot), "a report does not keep what it was given: {:?}", again.err());
 
     for device in snapshot.devices().into_iter().take(DEVICES) {
-        let replay = Replay::new(snapshot, device);
+        let replay = Device::new(snapshot.clone(), device);
         check_replay(&replay);
         // They take longer than the reading, so not every damaged file is asked.
         if seed.is_multiple_of(4) {
-            check_questions(snapshot, &replay);
-            check_parts(snapshot, &replay);
+            check_questions(&replay);
+            check_parts(&replay);
         }
     }
 }
 
 /// Every question that can be asked has an answer.
-fn check_questions(snapshot: &Snapshot, replay: &Replay) {
-    let findings = insights(snapshot, replay, &|n| n.to_string());
+fn check_questions(replay: &Device) {
+    let findings = replay.findings(Units::Bytes);
     assert!(
         findings.iter().all(|finding| finding.when.0 <= finding.when.1),
         "findings begin before they end"
     );
-    for phase in phases(snapshot, replay) {
+    for phase in phases(replay) {
         assert!(phase.peak.bytes <= replay.peak(Counter::Requested).bytes, "no phase is above the peak");
     }
     let end = replay.end();
     let samples = fragmentation(replay, (Moment::START, end), MOMENTS as u32, None, |_| true).samples;
     assert!(samples.iter().all(|sample| sample.unusable <= sample.free), "what is unusable is free");
-    pending(snapshot, replay);
+    pending(replay);
     let digest = || {
         let when = (replay.peak(Counter::Requested), end);
-        RankDigest::new(Some(0), (snapshot, replay), when, |_, _| true)
+        RankDigest::new(Some(0), replay, when, |_, _| true)
     };
     let ranks = [digest(), digest(), digest()];
     let report = compare_ranks(&ranks);
@@ -129,14 +130,14 @@ fn check_files_of_a_profile(bytes: &[u8]) {
         profile.feed(AscendPart::OperatorMemory, rows);
         profile.feed(part, bytes);
         match profile.finish() {
-            Ok(snapshot) => check_replay(&Replay::new(&snapshot, DeviceId(0))),
+            Ok(snapshot) => check_replay(&Device::new(snapshot.clone(), DeviceId(0))),
             // A database takes the place of the rows, and may be damaged; nothing else can spoil them.
             Err(_) => assert!(part == AscendPart::Database, "the rows are lost for {part:?}"),
         }
     }
 }
 
-fn check_replay(replay: &Replay) {
+fn check_replay(replay: &Device) {
     let end = replay.end();
     let (_, highest) = replay.extremes(Moment::START, end);
     for counter in Counter::ALL {
@@ -165,9 +166,9 @@ fn check_replay(replay: &Replay) {
 }
 
 /// Pools and categories: every live allocation is in exactly one of each.
-fn check_parts(snapshot: &Snapshot, replay: &Replay) {
-    let pools = Pools::all(snapshot, replay);
-    let categories = classify(replay, snapshot, &Rules::default());
+fn check_parts(replay: &Device) {
+    let pools = Pools::all(replay);
+    let categories = classify(replay, &Rules::default());
     let end = replay.end();
     for at in [Moment::START, Moment(end.0 / 2), end] {
         let state = replay.state(at);
@@ -175,7 +176,7 @@ fn check_parts(snapshot: &Snapshot, replay: &Replay) {
         let totals = categories.totals(&state, |_, _| true);
         let count: u64 = totals.iter().map(|total| total.count).sum();
         assert_eq!(count, state.live.len() as u64, "each has a category");
-        assert_eq!(pools.summaries(snapshot, replay, at).len(), pools.envelopes().len());
+        assert_eq!(pools.summaries(replay, at).len(), pools.envelopes().len());
     }
     for envelope in pools.envelopes() {
         let (least, most) = envelope.extremes(Moment::START, end);

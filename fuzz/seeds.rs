@@ -7,7 +7,7 @@ use vramscope_engine::{
     AskOutline, AskRange, AskRank, AskReport, AskState, AskSummary, AskTile, AskTree, Axis, By, Group,
     ReportOf, Request, Source, Stretch, Weigh, Which, encode,
 };
-use vramscope_snapshot::{Reader, ipc};
+use vramscope_snapshot::{Reader, embedded};
 use vramscope_testkit::shapes::SHAPES;
 use vramscope_testkit::verbs::VERBS;
 use vramscope_testkit::{Rng, attacks};
@@ -44,7 +44,7 @@ pub(crate) fn seeds(target: &str, corpus: &[Vec<u8>]) -> Vec<Vec<u8>> {
             seeds
         }
         "http" => REQUESTS.iter().map(|request| request.to_vec()).collect(),
-        "ipc" => files().filter_map(|file| entry(&file)).collect(),
+        "report" => files().filter_map(|file| data(&file)).collect(),
         "sidecar" => vec![SIDECAR.into()],
         "store" => {
             let mut rng = Rng::new(7);
@@ -70,12 +70,12 @@ const SIDECAR: &str = r#"{"schema": "vramscope/sidecar/1", "snapshot": "run.pick
 "total": 6291456}}], "roles": {"from": "given", "storages": [{"name": "fc.weight", "role": "parameter", "device": 0,
 "address": 4096, "bytes": 1000}]}, "sources": {"/home/me/train.py": {"40": "y = model(x)"}}}"#;
 
-/// A file as the cache keeps it.
-fn entry(file: &[u8]) -> Option<Vec<u8>> {
+/// A file as a report has it inside.
+fn data(file: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new();
     reader.feed(file).ok()?;
     let mut bytes = Vec::new();
-    ipc::encode(&reader.finish().ok()?, &mut bytes).ok()?;
+    embedded::encode(&reader.finish().ok()?, &mut bytes).ok()?;
     Some(bytes)
 }
 

@@ -1,32 +1,66 @@
-//! An entry of the cache, or a kept answer, whose bytes were changed: what comes back is what was written, or nothing.
+//! An entry of the cache, a fact beside it, or a kept answer, whose bytes were changed: what comes back is what was written, or nothing.
 //!
 //! The input is a list of changes to a file that is right: where, what and with which byte.
 
 use std::fs::{self, File};
-use std::io::Cursor;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::io::{self, Cursor};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-use vramscope_analysis::{Conclusions, Moment, Replay};
+use vramscope_analysis::{Device, Moment, Put, Replay, Shelf};
 use vramscope_files::{Answer, Cache, Question};
 use vramscope_mapped::{Check, Store, Writer};
-use vramscope_snapshot::{Reader, Snapshot, stored};
+use vramscope_snapshot::{DeviceId, Reader, Snapshot, stored};
 use vramscope_testkit::shapes::SHAPES;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Enough that there are several chunks.
 const EVENTS: u64 = 2000;
 
+const LABEL: &[u8] = b"label";
+
 /// What is right.
 struct Known {
     folder: tempfile::TempDir,
     entry: Vec<u8>,
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
+    replays: Vec<Replay>,
     said: String,
+    /// What is concluded about the first device.
+    concluded: String,
+    shelf: Arc<Folder>,
+    /// Files of the shelf, and their bytes.
+    facts: Vec<(PathBuf, Vec<u8>)>,
     question: Question,
     answer: Answer,
     /// Where the answer is kept, and its bytes.
     kept: (PathBuf, Vec<u8>),
+}
+
+/// Facts about the first device, a file for each.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Shelf for Folder {
+    fn load(&self, _: DeviceId, name: &str) -> Option<Store> {
+        load(&self.0.join(name), Check::Now)
+    }
+
+    fn store(&self, _: DeviceId, name: &str, put: Put<'_>) {
+        let write = || -> io::Result<()> {
+            let file = tempfile::NamedTempFile::new_in(&self.0)?;
+            let mut out = Writer::new(file.as_file(), u64::MAX)?;
+            put(&mut out)?;
+            out.finish(LABEL)?;
+            file.persist(self.0.join(name))?;
+            Ok(())
+        };
+        assert!(write().is_ok(), "{name} can be written");
+    }
+}
+
+fn load(path: &Path, check: Check) -> Option<Store> {
+    Store::open(&File::open(path).ok()?, check, |label| label == LABEL).ok()?
 }
 
 fn known() -> &'static Known {
@@ -39,16 +73,25 @@ fn make() -> Result<Known, Box<dyn std::error::Error>> {
     let shape = SHAPES.first().ok_or("there are shapes")?;
     let mut reader = Reader::new();
     reader.feed(&(shape.make)(EVENTS))?;
-    let snapshot = reader.finish()?;
-    let replays = Replay::all(&snapshot);
+    let snapshot = Arc::new(reader.finish()?);
+    let replays: Vec<_> =
+        snapshot.devices().into_iter().map(|device| Replay::new(&snapshot, device)).collect();
     let mut entry = Cursor::new(Vec::new());
     let mut out = Writer::new(&mut entry, u64::MAX)?;
     stored::put(&snapshot, &mut out)?;
     Replay::put_all(&replays, &mut out)?;
+    out.finish(LABEL)?;
+    let shelf = folder.path().join("facts");
+    fs::create_dir(&shelf)?;
+    let shelf = Arc::new(Folder(shelf));
     let first = replays.first().ok_or("there is a device")?;
-    let conclusions = Conclusions::new(&snapshot, first);
-    conclusions.put(&mut out)?;
-    out.finish(b"label")?;
+    let concluded = concluded(&snapshot, first, &shelf);
+    let mut facts = Vec::new();
+    for file in fs::read_dir(&shelf.0)? {
+        let path = file?.path();
+        facts.push((path.clone(), fs::read(path)?));
+    }
+    facts.sort();
     // Smaller files are not cached.
     let source = folder.path().join("source");
     fs::write(&source, vec![7; 3 << 20])?;
@@ -58,19 +101,23 @@ fn make() -> Result<Known, Box<dyn std::error::Error>> {
     let answer = Answer { text: text.into(), warnings: vec!["careful".into()] };
     question.keep(&answer);
     let kept = fs::read_dir(kept)?.next().ok_or("an answer is kept")??.path();
-    let said = said(&snapshot, &replays, &conclusions);
+    let said = said(&replays);
     let (entry, kept) = (entry.into_inner(), (kept.clone(), fs::read(&kept)?));
-    Ok(Known { folder, entry, snapshot, said, question, answer, kept })
+    Ok(Known { folder, entry, snapshot, replays, said, concluded, shelf, facts, question, answer, kept })
 }
 
-/// What replays say, from most of their columns, and what is concluded about the first.
-fn said(snapshot: &Snapshot, replays: &[Replay], conclusions: &Conclusions) -> String {
+/// What is concluded about the allocations of a device that has this shelf.
+fn concluded(snapshot: &Arc<Snapshot>, replay: &Replay, shelf: &Arc<Folder>) -> String {
+    let device = Device::of(Arc::clone(snapshot), replay.clone()).on(Arc::<Folder>::clone(shelf));
+    let conclusions = device.conclusions();
+    let each =
+        device.allocations().iter().map(|(index, _)| format!("{:?}\n", conclusions.of(&device, index)));
+    each.chain([format!("{:?}\n{:?}", device.pools(), device.calls())]).collect()
+}
+
+/// What replays say, from most of their columns.
+fn said(replays: &[Replay]) -> String {
     let mut said = String::new();
-    if let Some(replay) = replays.first() {
-        for (index, _) in replay.allocations().iter() {
-            said += &format!("{:?}\n", conclusions.of(snapshot, replay, index));
-        }
-    }
     for replay in replays {
         let end = replay.end();
         for at in [Moment::START, Moment(end.0 / 3), Moment(end.0 / 2), end] {
@@ -140,22 +187,17 @@ fn is_sealed(changes: &[u8]) -> bool {
 pub(crate) fn check(input: &[u8]) -> bool {
     let Some((&first, changes)) = input.split_first() else { return false };
     let known = known();
-    match first % 2 {
+    match first % 3 {
         0 => check_entry(known, changes),
-        _ => check_answer(known, changes),
+        1 => check_answer(known, changes),
+        _ => check_fact(known, first / 3, changes),
     }
 }
 
 fn check_answer(known: &Known, changes: &[u8]) -> bool {
     let (path, mut bytes) = known.kept.clone();
     change(&mut bytes, changes);
-    // As the program does: a file that is mapped stays what it is.
-    let beside = path.with_extension("tmp");
-    if fs::write(&beside, &bytes)
-        .and_then(|()| own(&beside))
-        .and_then(|()| fs::rename(beside, &path))
-        .is_err()
-    {
+    if replace(&path, &bytes).is_err() {
         return false;
     }
     match known.question.recall() {
@@ -167,14 +209,40 @@ fn check_answer(known: &Known, changes: &[u8]) -> bool {
     }
 }
 
+/// Changes the fact of a number. A device works out again what does not come back.
+fn check_fact(known: &Known, number: u8, changes: &[u8]) -> bool {
+    let facts = &known.facts;
+    let (Some((path, right)), Some(replay)) =
+        (facts.get(usize::from(number) % facts.len().max(1)), known.replays.first())
+    else {
+        return false;
+    };
+    let mut bytes = right.clone();
+    change(&mut bytes, changes);
+    if is_sealed(changes) || replace(path, &bytes).is_err() {
+        return false;
+    }
+    let came_back = load(path, Check::Now).is_some();
+    assert_eq!(concluded(&known.snapshot, replay, &known.shelf), known.concluded, "another conclusion");
+    came_back
+}
+
+/// Puts another file in the place of one, as the program does: a file that is mapped stays what it is.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension("tmp");
+    fs::write(&beside, bytes)?;
+    own(&beside)?;
+    fs::rename(beside, path)
+}
+
 /// What others could have written is not read.
 #[cfg(unix)]
-fn own(path: &std::path::Path) -> std::io::Result<()> {
+fn own(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
 }
 
 #[cfg(not(unix))]
-fn own(_: &std::path::Path) -> std::io::Result<()> {
+fn own(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -193,7 +261,7 @@ fn check_entry(known: &'static Known, changes: &[u8]) -> bool {
     let mut came_back = false;
     for check in [Check::Now, Check::WhenTouched(Box::new(whole))] {
         let read = || {
-            let store = Store::open(&File::open(&path).ok()?, check, |label| label == b"label").ok()??;
+            let store = load(&path, check)?;
             if is_sealed(changes) {
                 // Whatever an index says, its columns lie in the file.
                 let columns = ["trace0.action", "text", "replay0.links"].map(|name| store.get::<u8>(name));
@@ -203,8 +271,7 @@ fn check_entry(known: &'static Known, changes: &[u8]) -> bool {
                 return None;
             }
             let (snapshot, replays) = (stored::get(&store).ok()?, Replay::get_all(&store).ok()?);
-            let conclusions = Conclusions::get(&store).ok()?;
-            Some((said(&snapshot, &replays, &conclusions) == known.said, snapshot == known.snapshot))
+            Some((said(&replays) == known.said, snapshot == *known.snapshot))
         };
         if let Some(same) = read() {
             assert_eq!(same, (true, true), "something else came back");

@@ -1,6 +1,7 @@
 //! Messages between a viewer and its engine, of any bytes: a request that a session answers, or none.
 
-use vramscope_analysis::Replay;
+use std::sync::Arc;
+use vramscope_analysis::Device;
 use vramscope_engine::{OpenFile, PROTOCOL, Request, Response, Session, decode, encode};
 use vramscope_snapshot::Reader;
 
@@ -11,8 +12,9 @@ pub(crate) fn session(file: &[u8]) -> Session {
     if reader.feed(file).is_ok()
         && let Ok(snapshot) = reader.finish()
     {
-        let replays = Replay::all(&snapshot);
-        session.add(OpenFile::new("a.pickle", "rank 0", file.len() as u64, snapshot, replays));
+        let snapshot = Arc::new(snapshot);
+        let devices = Device::all(&snapshot);
+        session.add(OpenFile::new("a.pickle", "rank 0", file.len() as u64, snapshot, devices));
     }
     session
 }

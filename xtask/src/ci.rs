@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
+use crate::layers;
 use crate::licenses;
 use crate::package;
 use crate::process::{self, cargo, line, linted, root, works};
@@ -29,6 +30,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn all(steps: &mut Steps) -> anyhow::Result<String> {
     steps.step("format", || process::run(&mut cargo(&["fmt", "--all", "--check"])))?;
     steps.step("licenses", licenses::check)?;
+    steps.step("layers", layers::check)?;
     // Clippy compiles the workspace in all steps: a warning of any target fails, and nothing is compiled for lints alone.
     steps.step("xtask", || {
         process::run(linted(&mut cargo(&["test", "--locked", "--package", "xtask", "--all-targets"])))

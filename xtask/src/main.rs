@@ -2,6 +2,7 @@
 
 mod ci;
 mod dist;
+mod layers;
 mod licenses;
 mod package;
 mod process;
@@ -50,6 +51,11 @@ enum Command {
     Spark,
     /// Check the licenses of all dependencies, and that each is there once
     Licenses,
+    /// Check that crates depend only on crates above them, and that modules form no cycle
+    Layers {
+        /// Print the cycles of one crate of the folder `crates`, allowed or not
+        name: Option<String>,
+    },
     /// Write THIRD-PARTY.md: the licenses of what ships
     Notices,
     /// Write the pictures of docs/screenshots anew
@@ -110,6 +116,8 @@ fn main() -> anyhow::Result<()> {
         Command::Dist(args) => dist::dist(&args),
         Command::Spark => spark::check(),
         Command::Licenses => licenses::check(),
+        Command::Layers { name: None } => layers::check(),
+        Command::Layers { name: Some(name) } => layers::show(&name),
         Command::Notices => licenses::write(),
         Command::Screenshots => screenshots(),
         Command::Bench { args } => bench(&args),

@@ -3,15 +3,15 @@
 
 use std::error::Error;
 
-use vramscope_analysis::{Counter, Replay, by_line, live_weights};
+use vramscope_analysis::{Counter, Device, by_line, live_weights};
 use vramscope_snapshot::Reader;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("name a snapshot")?;
     let mut reader = Reader::new();
     reader.feed(&std::fs::read(path)?)?;
-    let snapshot = reader.finish()?;
-    for replay in Replay::all(&snapshot) {
+    let snapshot = std::sync::Arc::new(reader.finish()?);
+    for replay in Device::all(&snapshot) {
         let peak = replay.peak(Counter::Requested);
         println!("peak {} bytes after {} events", peak.bytes, peak.at.0);
         let weights = live_weights(&replay.state(peak.at), |_, _| true);

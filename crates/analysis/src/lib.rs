@@ -1,11 +1,6 @@
-//! Pure functions over a snapshot: the allocator replayed to the byte, and everything that follows from it.
+//! Everything that follows from a replay: facts, answers, conclusions, pictures and tables.
 //!
-//! [`Replay::new`] runs the trace of one device once and keeps what makes every later question cheap:
-//! the life of every allocation, the four counters in an index, and checkpoints of the live set and of
-//! the segments. After that, [`Replay::counters`] and [`Replay::state`] answer for any moment in time
-//! that depends on the answer, not on the trace.
-//!
-//! * `replay`: the exact past.
+//! * [`Device`]: one device of a recording with its facts, each worked out once.
 //! * [`query`]: what users type: moments, filters, patterns, devices.
 //! * `questions`: what a replay answers: the gap, pools, phases, call trees, overlaps.
 //! * `conclusions`: categories, growth and findings, which follow from the answers.
@@ -13,11 +8,13 @@
 //! * [`pictures`]: for every pixel, the allocation that owns it.
 
 mod conclusions;
+mod device;
 pub mod pictures;
 pub mod query;
 mod questions;
-mod replay;
+mod shelf;
 pub mod tables;
+mod words;
 
 pub use conclusions::categories;
 pub use conclusions::device_calls::{CallTable, Calls, DeviceCalls};
@@ -25,8 +22,7 @@ pub use conclusions::each::{Conclusion, Conclusions};
 pub use conclusions::growth::{Growth, growth};
 pub use conclusions::heat::{HeatCell, HeatInput, HeatMap, HeatRow, curve};
 pub use conclusions::insight::{
-    Amount, Evidence, Finding, GOES_ON, Kind, Severity, ShowBytes, Site, command, insights, nothing_found,
-    out_of_memory, prepare_insights,
+    Amount, Evidence, Finding, GOES_ON, Kind, Severity, ShowBytes, Site, command, nothing_found,
 };
 pub use conclusions::known::KnownBy;
 pub use conclusions::lives::{Freed, Lives, Twins, lives};
@@ -41,15 +37,15 @@ pub use conclusions::recipe::Recipe;
 pub use conclusions::steps::{Step, Steps, StepsBy};
 pub use conclusions::stepwise::{Keep, Outliving, StepRow, Stepwise};
 pub use conclusions::trend::{Shape, Trend};
+pub use device::Device;
 pub use questions::capacity::{Capacity, Refusal, capacity, refused_before};
 pub use questions::compare::{Change, Line, Sum, by_line, by_stack, changes};
 pub use questions::device::{device_sentence, pinned_sentence, recorded, versions};
 pub use questions::difftree::{DiffNode, DiffTree, lay_over};
 pub use questions::envelope::{Envelope, Known, Level};
-pub use questions::fragmentation::{Fragmentation, IdleSegment, Sample, fragmentation};
+pub use questions::fragmentation::{Fragmentation, IdleSegment, SAMPLES, Sample, fragmentation};
 pub use questions::frames::{autograd_node, fx_words, is_internal, is_of_program, no_frame, user_frame};
 pub use questions::gap::{Gap, gap};
-pub use questions::made::{Made, makers};
 pub use questions::minimum::{Minimum, Packing, minimum};
 pub use questions::overlap::{GroupBy, Overlap, operator, overlap};
 pub use questions::pending::{Pending, PendingGroup, pending};
@@ -61,11 +57,9 @@ pub use questions::spans::{Span, is_internal_phase, open_spans};
 pub use questions::tree::{CallTree, Direction, Node, Place};
 pub use questions::weights::{Weight, lifetime_weights, live_weights, peak_of};
 pub use questions::{pools, shapes, whatif};
-pub use replay::allocations::{AllocIdx, Allocation, Allocations, Moment};
-pub use replay::counters::{Counter, Counters};
-pub use replay::ranges::Range;
-pub use replay::rounding::Rules;
-pub use replay::state::{Hole, State};
-pub use replay::times::Times;
-pub use replay::verdict::{Status, Verdict};
-pub use replay::{Both, Oom, Peak, Replay, moment_at_time};
+pub use shelf::{Put, Shelf};
+pub use vramscope_replay::{
+    AllocIdx, Allocation, Allocations, Both, Counter, Counters, Extremes, Hole, Made, Moment, Note, Oom,
+    Peak, Range, Replay, Rules, State, Status, Times, Verdict, makers, moment_at_time,
+};
+pub use words::{verdict_notes, verdict_sentence};

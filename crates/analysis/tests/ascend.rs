@@ -1,7 +1,7 @@
 //! Profiles of NPUs: level and peak are those of the totals in the files, whatever the rows lack.
 
 use crate::common::{input, read};
-use vramscope_analysis::{Counter, Moment, Replay, Status};
+use vramscope_analysis::{Counter, Device, Moment, Status, verdict_notes};
 use vramscope_snapshot::{Action, AscendPart, AscendProfile, DeviceId, ReadError, Snapshot};
 
 const MIB: i64 = 1 << 20;
@@ -43,7 +43,7 @@ fn fixture() -> Snapshot {
 }
 
 fn check_totals(snapshot: &Snapshot) {
-    let replay = Replay::new(snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let allocated: Vec<i64> = replay.all_counters().map(|counters| counters.allocated).collect();
     assert_eq!(allocated, STATED);
     assert!(replay.all_counters().all(|counters| counters.reserved == 13_024 * MIB));
@@ -52,7 +52,7 @@ fn check_totals(snapshot: &Snapshot) {
     let peak = replay.peak(Counter::Allocated);
     assert_eq!((peak.bytes, peak.at), (12_512 * MIB + 10240, Moment(4)));
     assert_eq!(replay.verdict().status, Status::LateStart);
-    let note = &replay.verdict().notes[0];
+    let note = &verdict_notes(replay.verdict(), &vramscope_format::size)[0];
     assert!(note.starts_with("11.7 GiB were in use before the first event"), "{note}");
     // 1790000000000100.010 µs: a double would be off by a tenth of a microsecond.
     assert_eq!(snapshot.events(DeviceId(0)).time_ns(1), Some(1_790_000_000_000_100_010));
@@ -69,7 +69,7 @@ fn every_total_of_the_tables() {
     let operators = input(&format!("{OUTPUT}/operator_memory.csv"));
     check_totals(&read(&operators).unwrap());
     let curve = read(&input(&format!("{OUTPUT}/memory_record.csv"))).unwrap();
-    let replay = Replay::new(&curve, DeviceId(0));
+    let replay = Device::new(curve.clone(), DeviceId(0));
     assert_eq!(replay.all_counters().map(|counters| counters.allocated).collect::<Vec<_>>(), STATED);
     assert!(curve.events(DeviceId(0)).actions().all(|action| action == Action::Total));
 }
@@ -80,7 +80,7 @@ fn the_graph_engine_is_a_device_of_its_own() {
     let snapshot = fixture();
     let graph = DeviceId(1024);
     assert_eq!(snapshot.device_name(graph), "NPU 0, graph engine");
-    let replay = Replay::new(&snapshot, graph);
+    let replay = Device::new(snapshot.clone(), graph);
     let levels: Vec<_> =
         replay.all_counters().map(|counters| (counters.allocated, counters.reserved)).collect();
     assert_eq!(levels, [(100 * MIB, 200 * MIB), (99 * MIB, 200 * MIB)]);
@@ -162,7 +162,7 @@ fn odd_rows_cost_a_warning_at_most() {
     let snapshot = read(table.as_bytes()).unwrap();
     let warning = "operator_memory.csv: 2 rows are left out, the first is row 4: its size is not a number";
     assert_eq!(snapshot.warnings, [warning]);
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let levels: Vec<_> = replay.all_counters().map(|counters| counters.allocated).collect();
     assert_eq!(levels, [100 * MIB, 100 * MIB + 8192, 100 * MIB]);
     let events = snapshot.events(DeviceId(0));
@@ -180,7 +180,7 @@ fn odd_rows_cost_a_warning_at_most() {
 fn what_awaits_its_free_is_active() {
     let row = "aten::mul,1024,10.000\t,20.000\t,50.000\t,10,40,1.0,2.0,1.0,0.0,2.0,1.0,6,NPU:0";
     let snapshot = read(format!("{HEADER}{row}\n").as_bytes()).unwrap();
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let levels: Vec<_> =
         replay.all_counters().map(|counters| (counters.allocated, counters.active)).collect();
     assert_eq!(levels, [(MIB, MIB), (0, MIB), (0, 0)]);
@@ -195,7 +195,7 @@ fn rounded_totals_make_no_noise() {
     let rows = "aten::a,8.5,1.000\t,4.000\t,3,12000.008,13024.0,12000.0,13024.0,NPU:0\n\
                 aten::b,0.5,2.000\t,3.000\t,1,12000.009,13024.0,12000.008,13024.0,NPU:0\n";
     let snapshot = read(format!("{header}{rows}").as_bytes()).unwrap();
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     assert_eq!(replay.allocations().len(), 3, "the two blocks, and what was there before");
     // A thousandth of a MiB is 1048 bytes.
     assert_eq!(snapshot.totals(DeviceId(0)).resolution(), 1048);
@@ -231,7 +231,7 @@ fn a_short_spike_is_not_lost() {
         }
     }
     let snapshot = read(table.as_bytes()).unwrap();
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let peak = replay.peak(Counter::Allocated);
     // 30 720 MiB over 50 MiB; while it lives, 1 KiB comes and goes.
     assert_eq!(peak.bytes, 30_770 * MIB + 1024);
@@ -257,7 +257,7 @@ fn a_cut_table_knows_it() {
         (damage.offset, damage.reason.as_str()),
         (table.len() as u64, "operator_memory.csv ends inside row 3")
     );
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     assert_eq!((replay.events(), replay.verdict().status), (1, Status::Truncated));
     let error = read(format!("{HEADER}nothing here\n").as_bytes()).unwrap_err().to_string();
     assert!(error.contains("operator_memory.csv: 1 rows are left out, the first is row 2"), "{error}");
@@ -288,7 +288,7 @@ fn a_database_with_everything() {
         snapshot.warnings,
         ["OP_MEMORY: 1 rows are left out, the first is row 1002: it has no size or no time"]
     );
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let mut expected: Vec<i64> = Vec::new();
     for row in 0..1000 {
         expected.extend([GIB + 512 * (row % 7 + 1), GIB]);
@@ -297,7 +297,7 @@ fn a_database_with_everything() {
     expected.extend([GIB + MIB, GIB + MIB - 4096]);
     assert_eq!(replay.all_counters().map(|counters| counters.allocated).collect::<Vec<_>>(), expected);
     assert_eq!(replay.verdict().status, Status::EventsSkipped);
-    let graph = Replay::new(&snapshot, DeviceId(1024));
+    let graph = Device::new(snapshot.clone(), DeviceId(1024));
     assert_eq!(graph.all_counters().map(|counters| counters.allocated).collect::<Vec<_>>(), [9999, 5903]);
 
     assert_eq!(snapshot.rank, Some(12));
@@ -314,7 +314,7 @@ fn a_database_with_everything() {
         "empty and unknown names"
     );
     let spans: Vec<_> =
-        replay.spans(&snapshot).iter().map(|span| (snapshot.text(span.name).to_owned(), span.to.0)).collect();
+        replay.spans().iter().map(|span| (snapshot.text(span.name).to_owned(), span.to.0)).collect();
     // The range ends at 600 µs. Marks have whole microseconds, so a block that goes at 600.5 µs is in it.
     assert_eq!(spans, [("generate_sequences".into(), 1202), ("ProfilerStep".into(), 2002)]);
 }
@@ -330,7 +330,7 @@ fn a_damaged_page_is_named() {
     assert_eq!(damage.offset as usize, page * 512);
     let said = format!("OP_MEMORY: page {} of the database is damaged: it is no part of a table", page + 1);
     assert_eq!(damage.reason, said);
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     assert!((100..1900).contains(&replay.events()), "{}", replay.events());
 
     let error = read(&bytes[..50]).unwrap_err().to_string();
@@ -352,9 +352,9 @@ fn a_damaged_page_is_named() {
 fn what_overlaps_at_the_peak_by_operator() {
     use vramscope_analysis::{GroupBy, overlap};
     let snapshot = fixture();
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let groups = |from: u32, to: u32| -> Vec<(String, i64, usize)> {
-        let found = overlap(&snapshot, &replay, (Moment(from), Moment(to)), GroupBy::Operator, |_, _| true);
+        let found = overlap(&replay, (Moment(from), Moment(to)), GroupBy::Operator, |_, _| true);
         found.into_iter().map(|group| (group.name, group.bytes as i64, group.allocations.len())).collect()
     };
     let expected = [

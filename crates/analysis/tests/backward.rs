@@ -1,7 +1,8 @@
 //! Memory of a backward pass belongs to the forward line that it was made for.
 
 use serde_json::{Value, json};
-use vramscope_analysis::{Counter, Line, Replay, by_line, live_weights};
+use std::sync::Arc;
+use vramscope_analysis::{Counter, Device, Line, by_line, live_weights};
 use vramscope_snapshot::{Reader, Snapshot, StackId};
 
 use crate::common::recording;
@@ -41,18 +42,18 @@ fn two_lines(made: [&Value; 2]) -> Snapshot {
 }
 
 /// Lines of the allocations that the backward pass made, as people read them.
-fn places(snapshot: &Snapshot) -> Vec<String> {
-    let replay = Replay::all(snapshot).remove(0);
+fn places(snapshot: &Arc<Snapshot>) -> Vec<String> {
+    let replay = Device::all(snapshot).remove(0);
     let made = replay.allocations().iter().skip(2);
     made.map(|(_, allocation)| Line::of(snapshot, allocation.stack).short()).collect()
 }
 
 #[test]
 fn what_is_freed_next_says_for_which_line() {
-    let snapshot = two_lines([&alloc(0x3000, &json!([])), &alloc(0x4000, &json!([]))]);
+    let snapshot = Arc::new(two_lines([&alloc(0x3000, &json!([])), &alloc(0x4000, &json!([]))]));
     let expected = ["model.py:20 forward (backward, inferred)", "model.py:10 forward (backward, inferred)"];
     assert_eq!(places(&snapshot), expected);
-    let replay = Replay::all(&snapshot).remove(0);
+    let replay = Device::all(&snapshot).remove(0);
     let made = replay.allocations().iter().nth(2).unwrap().1;
     assert_eq!(made.recorded, StackId::EMPTY, "what was recorded is still there");
     let names: Vec<_> = snapshot.frames(made.stack).map(|frame| snapshot.text(frame.name)).collect();
@@ -65,7 +66,7 @@ fn nodes_of_the_graph_are_named() {
         {"name": "at::native::empty_cuda(c10::ArrayRef<long>)", "filename": "??", "line": 0},
         {"name": "torch::autograd::generated::MmBackward0::apply(std::vector<at::Tensor>&&)", "filename": "??", "line": 0},
         {"name": "torch::autograd::Engine::evaluate_function(int)", "filename": "??", "line": 0}]);
-    let snapshot = two_lines([&alloc(0x3000, &node), &alloc(0x4000, &json!([]))]);
+    let snapshot = Arc::new(two_lines([&alloc(0x3000, &node), &alloc(0x4000, &json!([]))]));
     let expected =
         ["model.py:20 forward (MmBackward0, inferred)", "model.py:10 forward (backward, inferred)"];
     assert_eq!(places(&snapshot), expected);
@@ -79,7 +80,7 @@ fn what_anomaly_detection_recorded_comes_first() {
         "  File \"/me/model.py\", line 15, in attend\n    y = q @ k\n",
         "  File \"/opt/site-packages/torch/nn/functional.py\", line 9, in softmax\n"
     ]);
-    let snapshot = two_lines([&traced, &alloc(0x4000, &json!([]))]);
+    let snapshot = Arc::new(two_lines([&traced, &alloc(0x4000, &json!([]))]));
     let expected = ["model.py:15 attend (backward)", "model.py:10 forward (backward, inferred)"];
     assert_eq!(places(&snapshot), expected);
 }
@@ -88,7 +89,7 @@ fn what_anomaly_detection_recorded_comes_first() {
 #[test]
 fn a_line_of_its_own_stays() {
     let own = json!([{"name": "backward", "filename": "/me/kernel.py", "line": 7}]);
-    let snapshot = two_lines([&alloc(0x3000, &own), &alloc(0x4000, &json!([]))]);
+    let snapshot = Arc::new(two_lines([&alloc(0x3000, &own), &alloc(0x4000, &json!([]))]));
     let expected = ["kernel.py:7 backward", "model.py:10 forward (backward, inferred)"];
     assert_eq!(places(&snapshot), expected);
 }
@@ -97,8 +98,8 @@ fn a_line_of_its_own_stays() {
 #[test]
 fn no_bytes_at_a_peak_are_without_a_line() {
     for name in ["llama_python", "cpp_dump"] {
-        let snapshot = recording(name);
-        let replay = Replay::all(&snapshot).remove(0);
+        let snapshot = Arc::new(recording(name));
+        let replay = Device::all(&snapshot).remove(0);
         let state = replay.state(replay.peak(Counter::Requested).at);
         let weights = live_weights(&state, |_, _| true);
         let lines = by_line(&snapshot, &weights);
@@ -113,8 +114,8 @@ fn no_bytes_at_a_peak_are_without_a_line() {
 /// PyTorch's own tracebacks of the forward pass, from a recording with anomaly detection.
 #[test]
 fn recorded_tracebacks_say_the_line() {
-    let snapshot = recording("anomaly_forward");
-    let replay = Replay::all(&snapshot).remove(0);
+    let snapshot = Arc::new(recording("anomaly_forward"));
+    let replay = Device::all(&snapshot).remove(0);
     let events = snapshot.events(replay.device());
     let mut traced = 0;
     for (_, block) in replay.allocations().iter().filter(|(_, block)| block.recorded == StackId::EMPTY) {

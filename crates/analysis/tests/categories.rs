@@ -1,8 +1,9 @@
 //! Categories add up to the counters everywhere, and are what the recorded models say they must be.
 
 use serde_json::Value;
+use std::sync::Arc;
 use vramscope_analysis::categories::{Categories, Rules, classify};
-use vramscope_analysis::{Counter, Moment, Replay, live_weights, moment_at_time};
+use vramscope_analysis::{Counter, Device, Moment, live_weights, moment_at_time};
 use vramscope_snapshot::{DeviceId, Snapshot};
 
 use crate::common::{recording, recording_at, recordings};
@@ -10,15 +11,15 @@ use crate::common::{recording, recording_at, recordings};
 struct Run {
     name: &'static str,
     snapshot: Snapshot,
-    replay: Replay,
+    replay: Device,
     categories: Categories,
 }
 
 impl Run {
     fn new(name: &'static str, rules: &str) -> Self {
         let snapshot = recording(name);
-        let replay = Replay::new(&snapshot, DeviceId(0));
-        let categories = classify(&replay, &snapshot, &Rules::parse(rules).unwrap());
+        let replay = Device::new(snapshot.clone(), DeviceId(0));
+        let categories = classify(&replay, &Rules::parse(rules).unwrap());
         Self { name, snapshot, replay, categories }
     }
 
@@ -57,9 +58,9 @@ fn categories_add_up_to_the_counters() {
             continue;
         }
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let snapshot = recording_at(&path);
-        for replay in Replay::all(&snapshot) {
-            let categories = classify(&replay, &snapshot, &Rules::default());
+        let snapshot = Arc::new(recording_at(&path));
+        for replay in Device::all(&snapshot) {
+            let categories = classify(&replay, &Rules::default());
             let series = categories.series(&replay, 40);
             assert!(series.at.len() <= 40 && series.at.is_sorted(), "{name}");
             for (row, &at) in series.at.iter().enumerate() {

@@ -2,16 +2,18 @@
 
 use crate::common;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use vramscope_analysis::{
-    Amount, Capacity, Counter, Finding, Kind, KnownBy, Moment, Replay, Severity, fragmentation, gap,
-    insights, nothing_found, refused_before,
+    Amount, Capacity, Counter, Device, Finding, Kind, KnownBy, Moment, Severity, fragmentation, gap,
+    nothing_found, refused_before,
 };
+use vramscope_format::Units;
 use vramscope_snapshot::{DeviceId, Snapshot};
 
 const MIB: u64 = 1 << 20;
 
 /// Events of (action, address, size in MiB, line of train.py), and the segments at the end.
-fn trace(events: &[(&str, u64, u64, u32)], segments: &Value) -> (Snapshot, Replay) {
+fn trace(events: &[(&str, u64, u64, u32)], segments: &Value) -> (Snapshot, Device) {
     let event = |(at, &(action, addr, size, line)): (usize, &(&str, u64, u64, u32))| {
         let frames = json!([{"filename": "train.py", "line": line, "name": "step"}]);
         json!({"action": action, "addr": addr * MIB, "device_free": addr * MIB, "size": size * MIB, "stream": 0,
@@ -20,7 +22,7 @@ fn trace(events: &[(&str, u64, u64, u32)], segments: &Value) -> (Snapshot, Repla
     let events: Vec<_> = events.iter().enumerate().map(event).collect();
     let text = json!({"segments": segments, "device_traces": [events]}).to_string();
     let snapshot = common::snapshot(text.as_bytes());
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     (snapshot, replay)
 }
 
@@ -38,8 +40,8 @@ fn segment(addr: u64, size: u64, used: u64, pool: u64) -> Value {
         "segment_pool_id": [0, pool], "is_expandable": false, "blocks": blocks})
 }
 
-fn found(snapshot: &Snapshot, replay: &Replay) -> Vec<Finding> {
-    insights(snapshot, replay, &|n| vramscope_format::size(n))
+fn found(replay: &Device) -> Vec<Finding> {
+    replay.findings(Units::Binary)
 }
 
 fn evidence(finding: &Finding, name: &str) -> Amount {
@@ -66,11 +68,11 @@ fn emptied(steps: u64, each: u64) -> Vec<(&'static str, u64, u64, u32)> {
 #[test]
 fn cycles_are_counted_not_segments() {
     // 100 segments after one empty_cache(): nothing to tell.
-    let (snapshot, replay) = trace(&emptied(2, 100), &json!([]));
-    assert!(found(&snapshot, &replay).iter().all(|finding| finding.kind != Kind::DriverCalls));
+    let (_, replay) = trace(&emptied(2, 100), &json!([]));
+    assert!(found(&replay).iter().all(|finding| finding.kind != Kind::DriverCalls));
     // Two segments in each of 10 steps: 9 releases are followed by an acquisition, of 80 MiB each.
-    let (snapshot, replay) = trace(&emptied(10, 2), &json!([]));
-    let found = found(&snapshot, &replay);
+    let (_, replay) = trace(&emptied(10, 2), &json!([]));
+    let found = found(&replay);
     let calls = found.iter().find(|finding| finding.kind == Kind::DriverCalls).unwrap();
     assert_eq!(evidence(calls, "times"), Amount::Count(9));
     assert_eq!((calls.bytes, calls.severity), (9 * 80 * MIB, Severity::Medium));
@@ -94,8 +96,8 @@ fn a_failed_request_belongs_to_the_pool_that_had_no_room() {
         ("oom", 4, 32, 5),
     ];
     let segments = json!([segment(0, 20, 20, 1), segment(1000, 70, 2, 0)]);
-    let (snapshot, replay) = trace(&events, &segments);
-    let found = found(&snapshot, &replay);
+    let (_, replay) = trace(&events, &segments);
+    let found = found(&replay);
     let oom = &found[0];
     assert_eq!(oom.site.pool, Some((0, 1)));
     assert_eq!(evidence(oom, "cause"), Amount::Text("other pool or stream".into()));
@@ -124,7 +126,7 @@ fn the_peak_of_reserved_is_after_the_allocation_that_needed_it() {
         ("free_requested", 0, 98, 2),
         ("free_completed", 0, 98, 2),
     ];
-    let (snapshot, replay) = trace(&events, &json!([segment(0, 100, 0, 0)]));
+    let (_, replay) = trace(&events, &json!([segment(0, 100, 0, 0)]));
     let peak = replay.peak(Counter::Reserved);
     assert_eq!((peak.at, peak.bytes as u64), (Moment(2), 100 * MIB));
     assert_eq!(replay.highest(Counter::Reserved, Moment::START, replay.end()), Moment(2));
@@ -133,7 +135,7 @@ fn the_peak_of_reserved_is_after_the_allocation_that_needed_it() {
         Moment(1),
         "the stretch ends before"
     );
-    assert_eq!(gap(&snapshot, &replay, &replay.state(peak.at)).cached, 0);
+    assert_eq!(gap(&replay, &replay.state(peak.at)).cached, 0);
 }
 
 /// 40 MiB in a segment without anything in it go back to the driver on demand: only the 6 MiB hole is unusable.
@@ -167,11 +169,11 @@ fn a_workspace_is_not_free() {
         ("alloc", 0, 2, 10),
         ("oom", 1, 32 * 1024, 10),
     ];
-    let (snapshot, replay) = trace(&events, &json!([segment(0, 20, 2, 0), segment(500, 64, 0, 0)]));
+    let (_, replay) = trace(&events, &json!([segment(0, 20, 2, 0), segment(500, 64, 0, 0)]));
     let state = replay.state(replay.end());
-    let gap = gap(&snapshot, &replay, &state);
+    let gap = gap(&replay, &state);
     assert_eq!((gap.workspaces, gap.cached, gap.pinned_holes, gap.unexplained), (64 * MIB, 0, 18 * MIB, 0));
-    let found = found(&snapshot, &replay);
+    let found = found(&replay);
     assert_eq!(evidence(&found[0], "free in holes"), Amount::Bytes(18 * MIB));
     assert!(found[0].advice.contains("Make the request smaller"), "{}", found[0].advice);
     assert!(found.iter().all(|finding| finding.kind != Kind::Cached));
@@ -181,7 +183,7 @@ fn a_workspace_is_not_free() {
 /// let go of, and serves the next request.
 #[test]
 fn frees_that_wait_say_what_they_cost() {
-    let (snapshot, replay) = trace(
+    let (_, replay) = trace(
         &[
             ("segment_alloc", 0, 40, 1),
             ("alloc", 0, 40, 1),
@@ -194,7 +196,7 @@ fn frees_that_wait_say_what_they_cost() {
         ],
         &json!([segment(0, 40, 40, 0), segment(100, 40, 40, 0), segment(200, 60, 0, 0)]),
     );
-    let found = found(&snapshot, &replay);
+    let found = found(&replay);
     let waits = found.iter().find(|finding| finding.kind == Kind::PendingFree).unwrap();
     assert_eq!(waits.bytes, 40 * MIB);
     // Not the segment of 60 MiB, for which it is too small.
@@ -203,7 +205,7 @@ fn frees_that_wait_say_what_they_cost() {
     assert_eq!(evidence(waits, "released by"), Amount::Text("train.py:2 step".into()));
     // While it waits, PyTorch counts it as requested and active, and not as allocated.
     let state = replay.state(Moment(5));
-    let gap = gap(&snapshot, &replay, &state);
+    let gap = gap(&replay, &state);
     assert_eq!((state.counters.requested, state.counters.allocated), (80 << 20, 40 << 20));
     assert_eq!((gap.waiting, gap.awaiting_free, gap.total), (40 * MIB, 0, 0));
 }
@@ -212,31 +214,30 @@ fn frees_that_wait_say_what_they_cost() {
 #[test]
 fn a_request_that_was_refused_at_first_bounds_the_limit() {
     let snapshot = common::recording("alloc_retry");
-    let replay = Replay::new(&snapshot, DeviceId(0));
-    let refused = refused_before(&snapshot, &replay, replay.end());
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
+    let refused = refused_before(&replay, replay.end());
     let [refused] = refused.as_slice() else { panic!("{refused:?}") };
     assert_eq!((refused.at, refused.released, refused.acquired), (Moment(134), 780 * MIB, 334 * MIB));
-    let limit = Capacity::of(&snapshot, &replay).unwrap();
+    let limit = Capacity::of(&replay).unwrap();
     assert_eq!(limit.refused_at, Some(refused.at));
     assert_eq!(limit.bytes, refused.reserved + (334 << 20));
 }
 
 #[test]
 fn silence_says_what_the_file_cannot_tell() {
-    let (snapshot, replay) =
+    let (_, replay) =
         trace(&[("segment_alloc", 0, 20, 1), ("alloc", 0, 20, 1)], &json!([segment(0, 20, 20, 0)]));
-    let said =
-        |snapshot: &Snapshot, replay: &Replay| nothing_found(snapshot, replay, &vramscope_format::size);
+    let said = |replay: &Device| nothing_found(replay, &vramscope_format::size);
     let peaks = "nothing looks wrong: requested peaks at 20.0 MiB, reserved at 20.0 MiB";
-    assert_eq!(said(&snapshot, &replay), peaks);
+    assert_eq!(said(&replay), peaks);
     for (name, part) in [
         ("context_none", "no allocation has a stack"),
         ("late_start", "late start"),
         ("no_recording", "without a history"),
     ] {
         let snapshot = common::recording(name);
-        let replay = Replay::new(&snapshot, DeviceId(0));
-        let said = said(&snapshot, &replay);
+        let replay = Device::new(snapshot.clone(), DeviceId(0));
+        let said = said(&replay);
         assert!(said.contains(part), "{name}: {said}");
     }
 }
@@ -247,9 +248,9 @@ fn ids_are_unique_in_every_recording() {
     for entry in std::fs::read_dir(common::recordings()).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         let Some(name) = file.strip_suffix(".pickle.xz") else { continue };
-        let snapshot = common::recording(name);
-        for replay in Replay::all(&snapshot) {
-            let mut ids: Vec<_> = found(&snapshot, &replay).iter().map(Finding::id).collect();
+        let snapshot = Arc::new(common::recording(name));
+        for replay in Device::all(&snapshot) {
+            let mut ids: Vec<_> = found(&replay).iter().map(Finding::id).collect();
             let all = ids.len();
             ids.sort();
             ids.dedup();

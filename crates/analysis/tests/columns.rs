@@ -1,7 +1,7 @@
 //! The extremes of many stretches, against the counters after every event.
 
 use crate::common;
-use vramscope_analysis::{Counter, Counters, Moment, Replay};
+use vramscope_analysis::{Counter, Counters, Device, Moment};
 use vramscope_snapshot::DeviceId;
 
 /// The least and the greatest of each counter, and the first moment at which one is highest.
@@ -19,7 +19,7 @@ fn extremes_of_stretches_are_those_of_their_moments() {
     let mut longest = 0;
     for name in ["leak_graph", "oom", "inference_kv", "alloc_retry"] {
         let snapshot = common::recording(name);
-        let replay = Replay::new(&snapshot, DeviceId(0));
+        let replay = Device::new(snapshot.clone(), DeviceId(0));
         let mut all = vec![replay.counters(Moment::START)];
         all.extend(replay.all_counters());
         let end = all.len() - 1;

@@ -3,7 +3,8 @@
 use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::categories::{Rules, classify};
-use vramscope_analysis::{Capacity, Finding, Kind, Replay, insights, recorded};
+use vramscope_analysis::{Capacity, Device, Finding, Kind, recorded};
+use vramscope_format::Units;
 use vramscope_snapshot::{DeviceId, Snapshot, add_sidecar};
 
 const GIB: u64 = 1 << 30;
@@ -34,11 +35,11 @@ fn finding(sidecar: &Value) -> (Finding, Capacity) {
     let mut snapshot = snapshot();
     add_sidecar(&mut snapshot, "run", sidecar.to_string().as_bytes());
     assert_eq!(snapshot.warnings, [""; 0]);
-    let replay = Replay::new(&snapshot, DeviceId(0));
-    let size = |bytes: u64| vramscope_format::size(bytes);
-    let mut found = insights(&snapshot, &replay, &size);
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
+    let _size = |bytes: u64| vramscope_format::size(bytes);
+    let mut found = replay.findings(Units::Binary);
     found.retain(|finding| finding.kind == Kind::OutOfMemory);
-    (found.remove(0), Capacity::of(&snapshot, &replay).unwrap())
+    (found.remove(0), Capacity::of(&replay).unwrap())
 }
 
 #[test]
@@ -102,8 +103,8 @@ fn numbers_that_no_machine_has() {
         let mut snapshot = snapshot();
         add_sidecar(&mut snapshot, "run", sidecar.to_string().as_bytes());
         assert!(!recorded(&snapshot, DeviceId(0), &|bytes| vramscope_format::size(bytes)).is_empty());
-        let replay = Replay::new(&snapshot, DeviceId(0));
-        let categories = classify(&replay, &snapshot, &Rules::default());
+        let replay = Device::new(snapshot.clone(), DeviceId(0));
+        let categories = classify(&replay, &Rules::default());
         assert!(!categories.names().is_empty());
     }
 }

@@ -3,25 +3,24 @@
 use crate::common;
 use serde_json::{Value, json};
 use vramscope_analysis::categories::{Rules, classify};
-use vramscope_analysis::{
-    Finding, Kind, KnownBy, Recipe, Replay, Severity, Shape, Stepwise, insights, minimum,
-};
+use vramscope_analysis::{Device, Finding, Kind, KnownBy, Recipe, Severity, Shape, Stepwise, minimum};
+use vramscope_format::Units;
 use vramscope_snapshot::{DeviceId, Snapshot};
 
 const MIB: u64 = 1 << 20;
 
-fn replayed(snapshot: Snapshot) -> (Snapshot, Replay) {
-    let replay = Replay::new(&snapshot, DeviceId(0));
+fn replayed(snapshot: Snapshot) -> (Snapshot, Device) {
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     (snapshot, replay)
 }
 
-fn found(snapshot: &Snapshot, replay: &Replay) -> Vec<Finding> {
-    insights(snapshot, replay, &|n| vramscope_format::size(n))
+fn found(replay: &Device) -> Vec<Finding> {
+    replay.findings(Units::Binary)
 }
 
 fn of(name: &str, kind: Kind) -> Option<Finding> {
-    let (snapshot, replay) = replayed(common::recording(name));
-    found(&snapshot, &replay).into_iter().find(|finding| finding.kind == kind)
+    let (_, replay) = replayed(common::recording(name));
+    found(&replay).into_iter().find(|finding| finding.kind == kind)
 }
 
 /// A program as it runs: blocks are taken and let go, each by a stack of (file, line, function), innermost first.
@@ -62,7 +61,7 @@ impl Program {
         }
     }
 
-    fn end(self) -> (Snapshot, Replay) {
+    fn end(self) -> (Snapshot, Device) {
         let segment = |&(addr, size): &(u64, u64)| {
             let block = json!({"address": addr, "size": size, "requested_size": size, "state": "active_allocated", "frames": []});
             json!({"device": 0, "address": addr, "total_size": size, "stream": 0, "segment_type": "large",
@@ -77,7 +76,7 @@ impl Program {
 const MODULE: (&str, u32, &str) = ("/x/site-packages/torch/nn/modules/module.py", 1, "_call_impl");
 
 /// Weights of two forward passes, with `kept` activations of 20 MiB from each of five lines in each.
-fn forward_only(is_kept: bool) -> (Snapshot, Replay) {
+fn forward_only(is_kept: bool) -> (Snapshot, Device) {
     let mut program = Program::default();
     for line in 0..4 {
         program.take(10 * MIB, &[("model.py", line, "__init__"), ("train.py", 1, "main")]);
@@ -100,14 +99,14 @@ fn forward_only(is_kept: bool) -> (Snapshot, Replay) {
 
 #[test]
 fn activations_without_a_backward_pass_want_no_grad() {
-    let (snapshot, replay) = forward_only(true);
-    let found_here = found(&snapshot, &replay);
+    let (_, replay) = forward_only(true);
+    let found_here = found(&replay);
     let finding = found_here.iter().find(|finding| finding.kind == Kind::NoGrad).unwrap();
     assert_eq!((finding.severity, finding.known_by), (Severity::Medium, KnownBy::Likely));
     assert!(finding.bytes >= 100 * MIB, "five blocks of 20 MiB: {}", finding.what);
     assert!(finding.advice.contains("inference_mode"));
-    let (snapshot, replay) = forward_only(false);
-    assert!(found(&snapshot, &replay).iter().all(|finding| finding.kind != Kind::NoGrad));
+    let (_, replay) = forward_only(false);
+    assert!(found(&replay).iter().all(|finding| finding.kind != Kind::NoGrad));
     for name in ["inference_kv", "insight_kv_decode", "insight_healthy_varlen", "oom"] {
         assert_eq!(of(name, Kind::NoGrad), None, "{name}");
     }
@@ -123,8 +122,8 @@ fn attention_scores_are_found_by_their_softmax() {
     program.take(64 * MIB, &[inside(10), MODULE]);
     program.take(128 * MIB, &[softmax, inside(11), MODULE]);
     program.take(48 * MIB, &[inside(12), MODULE]);
-    let (snapshot, replay) = program.end();
-    let found = found(&snapshot, &replay);
+    let (_, replay) = program.end();
+    let found = found(&replay);
     let scores = found.iter().find(|finding| finding.kind == Kind::AttentionScores).unwrap();
     assert_eq!(scores.bytes, 192 * MIB, "{}", scores.what);
     assert!(scores.advice.contains("sdpa"));
@@ -143,8 +142,8 @@ fn the_same_weights_from_two_lines_are_there_twice() {
             );
         }
     }
-    let (snapshot, replay) = program.end();
-    let found = found(&snapshot, &replay);
+    let (_, replay) = program.end();
+    let found = found(&replay);
     let twice: Vec<_> = found.iter().filter(|finding| finding.kind == Kind::DoubledWeights).collect();
     // 2 × (1 + 2 + … + 10) MiB.
     assert_eq!(twice.iter().map(|finding| finding.bytes).collect::<Vec<_>>(), [110 * MIB]);
@@ -193,9 +192,9 @@ fn rounding_by_the_setting_itself_is_told() {
 /// AdamW in float32: four times four bytes. A run that has room needs no advice about it.
 #[test]
 fn bytes_per_parameter_are_those_of_adam() {
-    let (snapshot, replay) = replayed(common::recording("llama_python"));
-    let categories = classify(&replay, &snapshot, &Rules::default());
-    let recipe = Recipe::new(&snapshot, &replay, &categories).unwrap();
+    let (_, replay) = replayed(common::recording("llama_python"));
+    let categories = classify(&replay, &Rules::default());
+    let recipe = Recipe::new(&replay, &categories).unwrap();
     // 6 layers of 512 × 512 × 4 + 3 × 512 × 1376 + 2 × 512, embedding and head of 2 × 512 × 4096, a last norm of 512.
     assert_eq!((recipe.bytes_each(), recipe.weights), (16, recipe.parameters * 4));
     assert_eq!(of("llama_python", Kind::ParameterBytes), None);
@@ -223,8 +222,8 @@ fn adam(is_full: bool) -> Vec<Finding> {
     if is_full {
         program.event("oom", 0, MIB, &[("model.py", 50, "forward"), MODULE, ("train.py", 2, "main")]);
     }
-    let (snapshot, replay) = program.end();
-    found(&snapshot, &replay)
+    let (_, replay) = program.end();
+    found(&replay)
 }
 
 #[test]
@@ -256,8 +255,8 @@ fn autocast(keeps: bool) -> Option<Finding> {
         program.take(512, &[("/x/site-packages/torch/_tensor.py", 1, "backward"), ("train.py", 4, "main")]);
         kept.into_iter().for_each(|block| program.free(block));
     }
-    let (snapshot, replay) = program.end();
-    found(&snapshot, &replay).into_iter().find(|finding| finding.kind == Kind::LowPrecisionCopies)
+    let (_, replay) = program.end();
+    found(&replay).into_iter().find(|finding| finding.kind == Kind::LowPrecisionCopies)
 }
 
 #[test]
@@ -267,9 +266,9 @@ fn copies_in_low_precision_are_those_of_autocast() {
     assert_eq!(autocast(false), None);
     assert_eq!(of("llama_python", Kind::LowPrecisionCopies), None, "float32");
     // GPT-2 under autocast: 17 329 152 parameters, 2 bytes each, but for what no matrix product reads.
-    let (snapshot, replay) =
+    let (_, replay) =
         replayed(common::recording_at(&common::recordings().join("../roles/gpt2_amp.pickle.xz")));
-    let found = found(&snapshot, &replay);
+    let found = found(&replay);
     let copies = found.iter().find(|finding| finding.kind == Kind::LowPrecisionCopies).unwrap();
     let all = 17_329_152 * 2;
     assert!(copies.bytes <= all && copies.bytes * 10 > all * 9, "{}", copies.what);
@@ -279,9 +278,9 @@ fn copies_in_low_precision_are_those_of_autocast() {
 /// that they were not needed.
 #[test]
 fn cached_segments_are_reported_if_a_setting_would_need_fewer() {
-    let (snapshot, replay) =
+    let (_, replay) =
         replayed(common::recording_at(&common::recordings().join("../whatif/resize.default.pickle.xz")));
-    let found = found(&snapshot, &replay);
+    let found = found(&replay);
     let cached = found.iter().find(|finding| finding.kind == Kind::Cached).unwrap();
     assert_eq!(cached.severity, Severity::Medium);
     assert!(cached.advice.contains("expandable_segments:True (simulated: would run"), "{}", cached.advice);
@@ -301,13 +300,13 @@ fn steps_that_double_are_forecast() {
         program.free(block);
         program.take(512, &[("/x/site-packages/torch/optim/adamw.py", 7, "step"), ("train.py", 5, "main")]);
     }
-    let (snapshot, replay) = program.end();
-    let stepwise = Stepwise::new(&snapshot, &replay, replay.steps(&snapshot).clone(), None);
+    let (_, replay) = program.end();
+    let stepwise = Stepwise::new(&replay, replay.steps().clone(), None);
     let peaks: Vec<_> = stepwise.rows.iter().map(|row| row.peak.bytes as u64 / MIB).collect();
     assert_eq!(peaks, [100, 200, 400, 800]);
     let trend = stepwise.trend.as_ref().unwrap();
     assert_eq!((trend.shape, trend.next / MIB, stepwise.fits()), (Shape::Geometric, 1600, None));
-    let found = found(&snapshot, &replay);
+    let found = found(&replay);
     let warned = found.iter().find(|finding| finding.kind == Kind::WillNotFit).unwrap();
     assert_eq!((warned.severity, warned.bytes / MIB), (Severity::Medium, 1600));
     assert_eq!(of("llama_python", Kind::WillNotFit), None);
@@ -316,8 +315,8 @@ fn steps_that_double_are_forecast() {
 /// PyTorch's own counters say what each of the six steps adds: 123 MiB, which outlive the step after.
 #[test]
 fn what_outlives_a_step_is_what_it_leaks() {
-    let (snapshot, replay) = replayed(common::recording("leak_graph"));
-    let stepwise = Stepwise::new(&snapshot, &replay, replay.steps(&snapshot).clone(), None);
+    let (_, replay) = replayed(common::recording("leak_graph"));
+    let stepwise = Stepwise::new(&replay, replay.steps().clone(), None);
     assert_eq!(stepwise.rows.len(), 6);
     let grown: Vec<i64> = stepwise.rows[2..].iter().map(|row| row.growth).collect();
     assert_eq!(stepwise.outlived, 4);
@@ -328,7 +327,7 @@ fn what_outlives_a_step_is_what_it_leaks() {
     );
     // Only some allocations: those of one size.
     let large = |_, allocation: &vramscope_analysis::Allocation| allocation.requested >= 16 * MIB;
-    let kept = Stepwise::new(&snapshot, &replay, replay.steps(&snapshot).clone(), Some(&large));
+    let kept = Stepwise::new(&replay, replay.steps().clone(), Some(&large));
     assert!(kept.rows.iter().zip(&stepwise.rows).all(|(some, all)| some.peak.bytes < all.peak.bytes));
 }
 
@@ -337,8 +336,8 @@ fn what_outlives_a_step_is_what_it_leaks() {
 #[test]
 fn what_one_step_keeps_is_not_per_step() {
     let per_step = |rank: u32| {
-        let (snapshot, replay) = replayed(common::recording(&format!("rank{rank}_memory_snapshot")));
-        let stepwise = Stepwise::new(&snapshot, &replay, replay.steps(&snapshot).clone(), None);
+        let (_, replay) = replayed(common::recording(&format!("rank{rank}_memory_snapshot")));
+        let stepwise = Stepwise::new(&replay, replay.steps().clone(), None);
         assert_eq!((stepwise.rows.len(), stepwise.outlived), (6, 4));
         stepwise.outliving.iter().map(|kept| kept.per_step).sum::<u64>()
     };

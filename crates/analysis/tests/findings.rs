@@ -1,7 +1,8 @@
 //! What is said about real recordings, against PyTorch's counters.
 
 use serde_json::Value;
-use vramscope_analysis::{Moment, Replay, Status, gap, growth, moment_at_time};
+use std::sync::Arc;
+use vramscope_analysis::{Device, Moment, Status, gap, growth, moment_at_time};
 use vramscope_snapshot::DeviceId;
 
 use crate::common::{recording, recordings};
@@ -13,8 +14,8 @@ fn the_parts_of_the_gap_add_up() {
     for entry in std::fs::read_dir(recordings()).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         let Some(name) = file.strip_suffix(".pickle.xz") else { continue };
-        let snapshot = recording(name);
-        for replay in Replay::all(&snapshot) {
+        let snapshot = Arc::new(recording(name));
+        for replay in Device::all(&snapshot) {
             let is_exact = replay.verdict().status == Status::Exact;
             exact += usize::from(is_exact);
             let events = snapshot.events(replay.device());
@@ -24,7 +25,7 @@ fn the_parts_of_the_gap_add_up() {
             let marks = marks.map(|mark| moment_at_time(events, mark["time_ns"].as_i64().unwrap() / 1000));
             for at in marks.chain((0..=20).map(|step| Moment(replay.end().0 / 20 * step))) {
                 let state = replay.state(at);
-                let gap = gap(&snapshot, &replay, &state);
+                let gap = gap(&replay, &state);
                 let sum: u64 = gap.parts().iter().map(|(_, bytes)| bytes).sum();
                 let difference = state.counters.reserved - state.counters.requested;
                 let added_up = (sum + gap.unexplained) as i64 - gap.contradicted as i64;
@@ -42,8 +43,8 @@ fn the_parts_of_the_gap_add_up() {
 #[test]
 fn a_kept_graph_grows_with_every_step() {
     let snapshot = recording("leak_graph");
-    let replay = Replay::new(&snapshot, DeviceId(0));
-    let found = growth(&snapshot, &replay).unwrap();
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
+    let found = growth(&replay).unwrap();
     let oracle = std::fs::read_to_string(recordings().join("leak_graph.oracle.json")).unwrap();
     let oracle: Value = serde_json::from_str(&oracle).unwrap();
     let ends: Vec<i64> = oracle["marks"]
@@ -68,6 +69,6 @@ fn a_kept_graph_grows_with_every_step() {
 fn healthy_runs_do_not_grow() {
     for name in ["llama_python", "inference_kv", "empty", "expandable", "cudagraph_pools"] {
         let snapshot = recording(name);
-        assert_eq!(growth(&snapshot, &Replay::new(&snapshot, DeviceId(0))), None, "{name}");
+        assert_eq!(growth(&Device::new(snapshot.clone(), DeviceId(0))), None, "{name}");
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Amount, Capacity, Counter, Finding, Kind, KnownBy, Moment, RankDigest, Replay, Severity, Status,
-    compare_ranks, fragmentation, insights, largest_fit, moment_at_time, pending, phases, pinned,
-    rank_insights,
+    Amount, Capacity, Counter, Device, Finding, Kind, KnownBy, Moment, RankDigest, Severity, Status,
+    compare_ranks, fragmentation, largest_fit, moment_at_time, pending, phases, pinned, rank_insights,
 };
+use vramscope_format::Units;
 use vramscope_snapshot::{DeviceId, Snapshot};
 
 use crate::common::{recording, recordings};
@@ -24,9 +24,9 @@ fn names() -> Vec<String> {
     names
 }
 
-fn read(name: &str) -> (Snapshot, Replay) {
+fn read(name: &str) -> (Snapshot, Device) {
     let snapshot = recording(name);
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     (snapshot, replay)
 }
 
@@ -35,9 +35,9 @@ fn oracle(name: &str) -> Option<Value> {
     serde_json::from_str(&text).ok()
 }
 
-fn found(snapshot: &Snapshot, replay: &Replay) -> Vec<Finding> {
-    let bytes = |n: u64| vramscope_format::size(n);
-    insights(snapshot, replay, &bytes)
+fn found(replay: &Device) -> Vec<Finding> {
+    let _bytes = |n: u64| vramscope_format::size(n);
+    replay.findings(Units::Binary)
 }
 
 fn evidence(finding: &Finding, name: &str) -> Amount {
@@ -45,7 +45,7 @@ fn evidence(finding: &Finding, name: &str) -> Amount {
 }
 
 /// A trace of (action, address, size) in a segment of 20 MiB at 0, which is there from the beginning.
-fn trace(events: &[(&str, u64, u64)]) -> (Snapshot, Replay) {
+fn trace(events: &[(&str, u64, u64)]) -> (Snapshot, Device) {
     let mut live = BTreeMap::new();
     for &(action, addr, size) in events {
         match action {
@@ -72,15 +72,15 @@ fn trace(events: &[(&str, u64, u64)]) -> (Snapshot, Replay) {
     let events: Vec<_> = events.iter().enumerate().map(event).collect();
     let snapshot =
         common::snapshot(json!({"segments": [segment], "device_traces": [events]}).to_string().as_bytes());
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     (snapshot, replay)
 }
 
 #[test]
 fn healthy_runs_have_nothing_to_act_on() {
     for name in ["llama_python", "inference_kv", "empty"] {
-        let (snapshot, replay) = read(name);
-        let found = found(&snapshot, &replay);
+        let (_, replay) = read(name);
+        let found = found(&replay);
         assert!(found.iter().all(|finding| finding.severity == Severity::Low), "{name}: {found:?}");
     }
 }
@@ -94,12 +94,12 @@ fn retries_are_those_that_pytorch_counted() {
         let Some(oracle) = oracle(&name) else { continue };
         let last = oracle["marks"].as_array().unwrap().last().unwrap().clone();
         let (Some(retries), Some(ooms)) = (last["retries"].as_u64(), last["ooms"].as_u64()) else { continue };
-        let (snapshot, replay) = read(&name);
+        let (_, replay) = read(&name);
         // An error that is caught after the dump is not in the file.
         if replay.verdict().status != Status::Exact || ooms != replay.ooms().len() as u64 {
             continue;
         }
-        let found = found(&snapshot, &replay);
+        let found = found(&replay);
         let ours = match found.iter().find(|finding| finding.kind == Kind::Retries) {
             Some(finding) => evidence(finding, "retries"),
             None => Amount::Count(replay.ooms().len() as u64),
@@ -115,8 +115,8 @@ fn retries_are_those_that_pytorch_counted() {
 
 #[test]
 fn a_kept_graph_is_named_with_its_line() {
-    let (snapshot, replay) = read("leak_graph");
-    let found = found(&snapshot, &replay);
+    let (_, replay) = read("leak_graph");
+    let found = found(&replay);
     let leak = &found[0];
     assert_eq!((leak.kind, leak.severity), (Kind::KeptGraph, Severity::High));
     let line = leak.site.line.as_ref().unwrap();
@@ -151,9 +151,9 @@ fn a_leak_is_found_without_annotations() {
         events.push(("free_requested", 10 * MIB, 8 * MIB));
         events.push(("free_completed", 10 * MIB, 8 * MIB));
     }
-    let (snapshot, replay) = trace(&events);
+    let (_, replay) = trace(&events);
     // 64 KiB in 10 steps after the warm-up are 640 KiB: below the megabyte that is worth a word.
-    assert!(found(&snapshot, &replay).iter().all(|finding| finding.kind != Kind::Growth));
+    assert!(found(&replay).iter().all(|finding| finding.kind != Kind::Growth));
     let large: Vec<_> = events
         .iter()
         .map(
@@ -162,8 +162,8 @@ fn a_leak_is_found_without_annotations() {
             },
         )
         .collect();
-    let (snapshot, replay) = trace(&large);
-    let found = found(&snapshot, &replay);
+    let (_, replay) = trace(&large);
+    let found = found(&replay);
     let leak = found.iter().find(|finding| finding.kind == Kind::Growth).unwrap();
     assert_eq!(evidence(leak, "bytes per step"), Amount::Bytes(512 << 10));
     let one_per_step = evidence(leak, "of which are counted");
@@ -176,8 +176,8 @@ fn a_leak_is_found_without_annotations() {
 /// adds twice the 1846 MiB that the last one added, and the process held 4266 MiB when 32 more were refused.
 #[test]
 fn an_error_in_a_step_that_cannot_fit_is_lack() {
-    let (snapshot, replay) = read("oom");
-    let found = found(&snapshot, &replay);
+    let (_, replay) = read("oom");
+    let found = found(&replay);
     let oom = &found[0];
     assert_eq!((oom.kind, oom.severity), (Kind::OutOfMemory, Severity::High));
     // The last mark is PyTorch's: 4473225216 reserved and 4245905408 active after the error had been handled.
@@ -205,8 +205,8 @@ fn an_error_in_a_step_that_cannot_fit_is_lack() {
 /// 20 MiB are held, 8 of them in use, 4 free on the device.
 #[test]
 fn an_error_for_want_of_bytes_is_lack() {
-    let (snapshot, replay) = trace(&[("alloc", 0, 8 * MIB), ("oom", 4 * MIB, 64 * MIB)]);
-    let found = found(&snapshot, &replay);
+    let (_, replay) = trace(&[("alloc", 0, 8 * MIB), ("oom", 4 * MIB, 64 * MIB)]);
+    let found = found(&replay);
     assert_eq!(evidence(&found[0], "cause"), Amount::Text("lack".into()));
     // 64 less 4 on the device and 12 in the hole.
     assert!(found[0].what.contains("48.0 MiB short"), "{}", found[0].what);
@@ -217,23 +217,23 @@ fn an_error_for_want_of_bytes_is_lack() {
 #[test]
 fn a_failed_allocation_tells_what_the_process_could_hold() {
     // A segment of 20 MiB and 4 MiB left on the device.
-    let (snapshot, replay) = trace(&[("alloc", 0, 8 * MIB), ("oom", 4 * MIB, 64 * MIB)]);
-    let told = Capacity::of(&snapshot, &replay).unwrap();
+    let (_, replay) = trace(&[("alloc", 0, 8 * MIB), ("oom", 4 * MIB, 64 * MIB)]);
+    let told = Capacity::of(&replay).unwrap();
     assert_eq!((told.bytes, told.is_limit), (24 << 20, false));
     // With 100 MiB left, 64 MiB can only have failed because of a limit below 20 + 64.
-    let (snapshot, replay) = trace(&[("alloc", 0, 8 * MIB), ("oom", 100 * MIB, 64 * MIB)]);
-    let told = Capacity::of(&snapshot, &replay).unwrap();
+    let (_, replay) = trace(&[("alloc", 0, 8 * MIB), ("oom", 100 * MIB, 64 * MIB)]);
+    let told = Capacity::of(&replay).unwrap();
     assert_eq!((told.bytes, told.is_limit), (84 << 20, true));
-    let (snapshot, replay) = trace(&[("alloc", 0, 8 * MIB)]);
-    assert_eq!(Capacity::of(&snapshot, &replay), None);
+    let (_, replay) = trace(&[("alloc", 0, 8 * MIB)]);
+    assert_eq!(Capacity::of(&replay), None);
 }
 
 /// Each of 102 segments has 8 MiB in use and a hole of 12 MiB. Expandable segments are returned by pages of 20 MiB, and each
 /// page would have 8 MiB in use, too: no setting gets past 200 MiB.
 #[test]
 fn advice_after_an_earlier_error_is_tried_as_well() {
-    let (snapshot, replay) = read("insight_oom_frag");
-    let found = found(&snapshot, &replay);
+    let (_, replay) = read("insight_oom_frag");
+    let found = found(&replay);
     let errors: Vec<_> = found.iter().filter(|finding| finding.kind == Kind::OutOfMemory).collect();
     let last = errors.iter().max_by_key(|finding| finding.when.1).unwrap();
     assert_eq!((errors.len(), evidence(last, "cause")), (2, Amount::Text("fragmentation".into())));
@@ -246,13 +246,13 @@ fn advice_after_an_earlier_error_is_tried_as_well() {
 fn limits_lie_between_what_was_granted_and_what_was_refused() {
     for name in ["resize.limit", "resize.gclimit"] {
         let limit = 2_200_000_000;
-        let (snapshot, replay) = read(&format!("../whatif/{name}"));
-        let told = Capacity::of(&snapshot, &replay).unwrap();
+        let (_, replay) = read(&format!("../whatif/{name}"));
+        let told = Capacity::of(&replay).unwrap();
         assert!(told.is_limit && (told.at_least..told.bytes).contains(&limit), "{name}: {told:?}");
     }
     // At event 405 segments of 1 918 894 080 bytes were held, and 301 989 888 more were refused at first.
-    let (snapshot, replay) = read("../whatif/resize.limit");
-    assert_eq!(Capacity::of(&snapshot, &replay).unwrap().bytes, 2_220_883_968);
+    let (_, replay) = read("../whatif/resize.limit");
+    assert_eq!(Capacity::of(&replay).unwrap().bytes, 2_220_883_968);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn the_cost_of_a_pool_is_its_segments() {
     for name in ["cudagraph_pools", "mempool"] {
         let (snapshot, replay) = read(name);
         let mut pools = 0;
-        for finding in found(&snapshot, &replay).iter().filter(|finding| finding.kind == Kind::PrivatePool) {
+        for finding in found(&replay).iter().filter(|finding| finding.kind == Kind::PrivatePool) {
             let pool = finding.site.pool.unwrap();
             let of_pool = snapshot
                 .segments_of(DeviceId(0))
@@ -280,7 +280,7 @@ fn the_cost_of_a_pool_is_its_segments() {
 /// Two blocks wait for another stream, 3 and 1 ms; a third is freed at once and does not count.
 #[test]
 fn frees_that_wait() {
-    let (snapshot, replay) = trace(&[
+    let (_, replay) = trace(&[
         ("alloc", 0, 4 * MIB),
         ("alloc", 4 * MIB, 2 * MIB),
         ("free_requested", 0, 4 * MIB),
@@ -291,7 +291,7 @@ fn frees_that_wait() {
         ("free_requested", 6 * MIB, MIB),
         ("free_completed", 6 * MIB, MIB),
     ]);
-    let found = pending(&snapshot, &replay);
+    let found = pending(&replay);
     assert_eq!((found.peak_bytes, found.peak_at), (6 * MIB, Moment(5)));
     let [group] = found.groups.as_slice() else { panic!("one stack and stream") };
     assert_eq!((group.count, group.bytes, group.longest_us), (2, 6 * MIB, 3000));
@@ -301,13 +301,13 @@ fn frees_that_wait() {
 #[test]
 fn what_pins_a_segment_and_what_would_fit() {
     // 20 MiB with 2 MiB in use in the middle: holes of 8 and 10.
-    let (snapshot, replay) = trace(&[("alloc", 8 * MIB, 2 * MIB)]);
+    let (_, replay) = trace(&[("alloc", 8 * MIB, 2 * MIB)]);
     let state = replay.state(replay.end());
     let [segment] = pinned(&state).try_into().unwrap();
     assert_eq!((segment.free, segment.largest_hole, segment.live), (18 * MIB, 10 * MIB, 0..1));
     let stream = state.ranges[0].stream;
-    assert_eq!(largest_fit(&snapshot, &replay, &state, (0, 0), stream), 10 * MIB);
-    assert_eq!(largest_fit(&snapshot, &replay, &state, (1, 0), stream), 0, "a pool that is not there");
+    assert_eq!(largest_fit(&replay, &state, (0, 0), stream), 10 * MIB);
+    assert_eq!(largest_fit(&replay, &state, (1, 0), stream), 0, "a pool that is not there");
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn fragmentation_over_time_adds_up() {
 #[test]
 fn phases_have_their_peaks() {
     let (snapshot, replay) = read("llama_python");
-    let phases = phases(&snapshot, &replay);
+    let phases = phases(&replay);
     let names: Vec<_> = phases.iter().map(|phase| (snapshot.text(phase.name), phase.count)).collect();
     for name in ["## forward ##", "## backward ##", "## optimizer ##"] {
         assert!(names.contains(&(name, 3)), "three steps: {names:?}");
@@ -342,9 +342,9 @@ fn phases_have_their_peaks() {
 #[test]
 fn ranks_that_differ_are_singled_out() {
     let digest = |rank: u64| {
-        let (snapshot, replay) = read(&format!("rank{rank}_memory_snapshot"));
+        let (_, replay) = read(&format!("rank{rank}_memory_snapshot"));
         let when = (replay.peak(Counter::Requested), replay.end());
-        RankDigest::new(Some(rank), (&snapshot, &replay), when, |_, _| true)
+        RankDigest::new(Some(rank), &replay, when, |_, _| true)
     };
     let ranks: Vec<_> = (0..4).map(digest).collect();
     let report = compare_ranks(&ranks);
@@ -397,8 +397,8 @@ fn programs_with_one_fault_have_one_finding() {
         ("oom_frag", &[(Kind::OutOfMemory, Severity::High), (Kind::OutOfMemory, Severity::High)]),
     ];
     for (name, expected) in cases {
-        let (snapshot, replay) = read(&format!("insight_{name}"));
-        let found = found(&snapshot, &replay);
+        let (_, replay) = read(&format!("insight_{name}"));
+        let found = found(&replay);
         let kinds: Vec<_> = found
             .iter()
             .filter(|finding| finding.severity > Severity::Low)
@@ -427,10 +427,10 @@ fn programs_with_one_fault_have_one_finding() {
 /// Four ranks that begin the same steps together, but one 40 ms later, of 100 ms that a step takes.
 #[test]
 fn a_rank_that_comes_late_is_a_straggler() {
-    let (snapshot, replay) = trace(&[("alloc", 0, MIB)]);
+    let (_, replay) = trace(&[("alloc", 0, MIB)]);
     let digest = |rank: u64| {
         let when = (replay.peak(Counter::Requested), replay.end());
-        let mut digest = RankDigest::new(Some(rank), (&snapshot, &replay), when, |_, _| true);
+        let mut digest = RankDigest::new(Some(rank), &replay, when, |_, _| true);
         let late = if rank == 3 { 40_000 } else { 0 };
         digest.starts =
             (0..5).map(|step| (("step".to_owned(), step), i64::from(step) * 100_000 + late)).collect();

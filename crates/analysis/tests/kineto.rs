@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::{input, read};
 use serde_json::Value;
-use vramscope_analysis::{Counter, Moment, Replay, Status, user_frame};
+use vramscope_analysis::{Counter, Device, Moment, Status, user_frame, verdict_notes};
 use vramscope_snapshot::{Action, DeviceId};
 
 /// The fixture is what PyTorch 2.15 wrote on a CPU. Each of its 227 events states the total after it.
@@ -12,7 +12,7 @@ fn every_total_of_a_real_trace() {
     let bytes = input("kineto/t.json.xz");
     let snapshot = read(&bytes).unwrap();
     assert_eq!(snapshot.format, "xz, Kineto trace");
-    let replay = Replay::new(&snapshot, DeviceId::HOST);
+    let replay = Device::new(snapshot.clone(), DeviceId::HOST);
 
     let trace: Value = serde_json::from_slice(&common::unpack(&bytes)).unwrap();
     let stated: Vec<i64> = trace["traceEvents"]
@@ -75,7 +75,7 @@ fn a_profile_that_begins_late_has_the_right_level() {
     let gpu = DeviceId(0);
     assert_eq!(snapshot.devices(), [DeviceId::HOST, gpu], "kinds of devices are told apart");
     assert_eq!((snapshot.device_name(gpu), snapshot.rank), ("GPU 0".into(), Some(3)));
-    let replay = Replay::new(&snapshot, gpu);
+    let replay = Device::new(snapshot.clone(), gpu);
     let levels: Vec<_> =
         replay.all_counters().map(|counters| (counters.allocated, counters.reserved)).collect();
     assert_eq!(levels, [(1512, 4096), (1212, 4096), (3260, 8192), (3260, 8192), (1212, 8192)]);
@@ -93,7 +93,7 @@ fn a_profile_that_begins_late_has_the_right_level() {
     assert_eq!(live, [(512, true), (700, false), (2048, true)]);
 
     assert_eq!(replay.verdict().status, Status::LateStart);
-    let note = &replay.verdict().notes[0];
+    let note = &verdict_notes(replay.verdict(), &vramscope_format::size)[0];
     assert!(note.starts_with("700 B were in use before the first event"), "{note}");
     assert_eq!((replay.ooms()[0].event.0, replay.ooms()[0].requested), (3, 9999));
 }
@@ -111,8 +111,8 @@ fn stacks_are_those_of_the_thread_and_steps_are_spans() {
     assert_eq!(events.time_ns(2), Some(1_000_000_000_000 + 30_001), "to the nanosecond");
     assert_eq!(events.get(1).action, Action::FreeCompleted);
 
-    let steps: Vec<_> = Replay::new(&snapshot, DeviceId(0))
-        .spans(&snapshot)
+    let steps: Vec<_> = Device::new(snapshot.clone(), DeviceId(0))
+        .spans()
         .iter()
         .map(|span| (snapshot.text(span.name).to_owned(), span.nth, span.from.0, span.to.0))
         .collect();
@@ -150,7 +150,7 @@ fn what_no_event_explains_is_still_in_the_level() {
         event(5, 5, 4, 15),
     ];
     let snapshot = read(format!("{{\"traceEvents\": [{}]}}", events.join(",")).as_bytes()).unwrap();
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let levels: Vec<_> = replay.all_counters().map(|counters| counters.allocated).collect();
     assert_eq!(levels, [50, 160, 70, 10, 15]);
     // At event 4 the 50 bytes of address 1 are gone, though no event frees them.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
-use vramscope_analysis::{Conclusions, Counter, KnownBy, ModulesBy, Replay, module_tree};
+use vramscope_analysis::{Conclusions, Counter, Device, KnownBy, ModulesBy, module_tree};
 use vramscope_snapshot::{DeviceId, Snapshot};
 
 use crate::common::recording_at;
 
 struct Run {
     snapshot: Snapshot,
-    replay: Replay,
+    replay: Device,
     conclusions: Conclusions,
 }
 
@@ -19,8 +19,8 @@ impl Run {
     fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/roles");
         let snapshot = recording_at(&folder.join(format!("{name}.pickle.xz")));
-        let replay = Replay::new(&snapshot, DeviceId(0));
-        let conclusions = Conclusions::new(&snapshot, &replay);
+        let replay = Device::new(snapshot.clone(), DeviceId(0));
+        let conclusions = replay.conclusions();
         Self { snapshot, replay, conclusions }
     }
 }
@@ -30,7 +30,7 @@ impl Run {
 fn recorded_modules_are_the_sums_by_metadata() {
     let run = Run::new("llama_modules");
     let Run { snapshot, replay, conclusions } = &run;
-    assert_eq!(conclusions.modules.known_by(), KnownBy::Recorded);
+    assert_eq!(conclusions.modules().known_by(), KnownBy::Recorded);
     let state = replay.state(replay.peak(Counter::Requested).at);
     let events = snapshot.events(DeviceId(0));
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
@@ -44,8 +44,7 @@ fn recorded_modules_are_the_sums_by_metadata() {
             *sums.entry(path[..end].to_owned()).or_default() += allocation.requested;
         }
     }
-    let (nodes, outside) =
-        module_tree(snapshot, replay, conclusions, &state, (ModulesBy::Module, None), |_, _| true);
+    let (nodes, outside) = module_tree(replay, conclusions, &state, (ModulesBy::Module, None), |_, _| true);
     let held: BTreeMap<_, _> = nodes
         .iter()
         .filter(|node| node.all.requested > 0)
@@ -63,15 +62,15 @@ fn recorded_modules_are_the_sums_by_metadata() {
 #[test]
 fn inferred_layers_are_the_recorded_ones() {
     let (plain, named) = (Run::new("llama_adamw"), Run::new("llama_modules"));
-    assert_eq!(plain.conclusions.modules.known_by(), KnownBy::Likely);
+    assert_eq!(plain.conclusions.modules().known_by(), KnownBy::Likely);
     assert_eq!(plain.replay.allocations().len(), named.replay.allocations().len());
     let (mut all, mut same) = (0, 0);
     for (index, allocation) in plain.replay.allocations().iter() {
         let category = plain.conclusions.categories.of(index);
-        let recorded = named.conclusions.modules.of(index).and_then(|path| path.strip_prefix("model."));
+        let recorded = named.conclusions.modules().of(index).and_then(|path| path.strip_prefix("model."));
         let recorded: Option<Vec<&str>> = recorded.map(|path| path.split('.').take(2).collect());
         let recorded = recorded.filter(|parts| parts[0] == "layers").map(|parts| parts.join("."));
-        let inferred = plain.conclusions.modules.of(index).map(str::to_owned);
+        let inferred = plain.conclusions.modules().of(index).map(str::to_owned);
         if DEFAULT_CATEGORIES[category] == "activations" && (recorded.is_some() || inferred.is_some()) {
             all += allocation.requested;
             same += if recorded == inferred { allocation.requested } else { 0 };
@@ -84,7 +83,7 @@ fn inferred_layers_are_the_recorded_ones() {
 #[test]
 fn each_loop_has_its_own_layers() {
     let run = Run::new("t5_adafactor");
-    let mut names = run.conclusions.modules.names().to_vec();
+    let mut names = run.conclusions.modules().names().to_vec();
     names.sort();
     let expected: Vec<String> = ["layers", "layers2"]
         .iter()
@@ -97,7 +96,7 @@ fn each_loop_has_its_own_layers() {
 #[test]
 fn backward_memory_belongs_to_the_layer_that_it_answers_to() {
     let run = Run::new("llama_adamw");
-    let modules = &run.conclusions.modules;
+    let modules = run.conclusions.modules();
     let names = run.conclusions.categories.names();
     let gradients = run.replay.allocations().iter().filter(|(index, allocation)| {
         names[run.conclusions.categories.of(*index)] == "gradients" && allocation.requested > 1 << 20

@@ -4,7 +4,7 @@ use crate::common;
 use proptest::prelude::*;
 use vramscope_analysis::pictures::{Axis, Cell, Clock, Columns, Lane, Lanes, Pile, Rows, lanes};
 use vramscope_analysis::pools::Pools;
-use vramscope_analysis::{AllocIdx, Allocation, Counter, Moment, Replay, Times};
+use vramscope_analysis::{AllocIdx, Allocation, Counter, Device, Moment, Times};
 use vramscope_snapshot::{DeviceId, EventTable};
 use vramscope_testkit::allocator::Config;
 use vramscope_testkit::{Dialect, Options, record};
@@ -19,7 +19,7 @@ fn end_of(counter: Counter, allocation: &Allocation) -> Moment {
 
 /// What counts at a moment, from the bottom up, with where each begins: private pools first, each with what it
 /// holds and does not use.
-fn stacked(replay: &Replay, counter: Counter, pools: &Pools, at: Moment) -> Vec<(Cell, u64, u64)> {
+fn stacked(replay: &Device, counter: Counter, pools: &Pools, at: Moment) -> Vec<(Cell, u64, u64)> {
     let mut low = 0;
     let mut cells = Vec::new();
     for (number, envelope) in pools.envelopes().iter().enumerate() {
@@ -38,7 +38,7 @@ fn stacked(replay: &Replay, counter: Counter, pools: &Pools, at: Moment) -> Vec<
 }
 
 fn together(
-    replay: &Replay,
+    replay: &Device,
     counter: Counter,
     at: Moment,
     low: &mut u64,
@@ -133,7 +133,7 @@ proptest! {
         pixels in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 40),
     ) {
         let snapshot = common::snapshot(&record(&options).pickle(Dialect::Protocol(4)));
-        let replay = Replay::new(&snapshot, DeviceId(0));
+        let replay = Device::new(snapshot.clone(), DeviceId(0));
         let events = snapshot.events(DeviceId(0));
         let times = Times::new(events);
         let clock = Clock::new(events, &times);
@@ -147,7 +147,7 @@ proptest! {
         let peak = replay.peak(counter).bytes as f64 * 1.1;
         let rows = Rows::new((y.0 * peak, y.1 * peak), size.1);
         let columns = Columns::new(&replay, clock, axis, x, size.0);
-        let pools = if with_pools { Pools::private(&snapshot, &replay) } else { Pools::default() };
+        let pools = if with_pools { Pools::private(&replay) } else { Pools::default() };
         let pile = Pile::with_pools(&replay, counter, &pools);
         let picture = pile.picture(&replay, &columns, rows, &|| true).unwrap();
         let lanes = lanes(&replay);
@@ -211,7 +211,7 @@ proptest! {
         pixels in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 30),
     ) {
         let snapshot = common::snapshot(&record(&options).pickle(Dialect::Protocol(4)));
-        let replay = Replay::new(&snapshot, DeviceId(0));
+        let replay = Device::new(snapshot.clone(), DeviceId(0));
         let keep = |index: AllocIdx| index.0 % 3 == third;
         let members: Vec<AllocIdx> =
             replay.allocations().iter().map(|(index, _)| index).filter(|index| keep(*index)).collect();
@@ -259,7 +259,7 @@ fn what_stays_is_level_where_every_column_has_many_moments() {
     }
     let json = format!(r#"{{"segments": [], "device_traces": [[{}]]}}"#, events.join(","));
     let snapshot = common::snapshot(json.as_bytes());
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let pile = Pile::new(&replay, Counter::Requested);
     // Two rows a MiB.
     let rows = Rows::new((0.0, f64::from(1000 << 20)), 2000);
@@ -283,7 +283,7 @@ fn a_spike_of_one_event_is_seen_at_every_zoom() {
     }
     let json = format!(r#"{{"segments": [], "device_traces": [[{}]]}}"#, events.join(","));
     let snapshot = common::snapshot(json.as_bytes());
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let times = Times::new(snapshot.events(DeviceId(0)));
     let clock = Clock::new(snapshot.events(DeviceId(0)), &times);
     let pile = Pile::new(&replay, Counter::Requested);

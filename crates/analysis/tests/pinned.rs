@@ -2,7 +2,7 @@
 
 use crate::common;
 use serde_json::{Value, json};
-use vramscope_analysis::{Counter, Replay, Status, recorded};
+use vramscope_analysis::{Counter, Device, Status, recorded};
 use vramscope_snapshot::{DeviceId, Snapshot, add_sidecar};
 
 const MIB: u64 = 1 << 20;
@@ -37,7 +37,7 @@ fn words(snapshot: &Snapshot, device: DeviceId) -> Option<String> {
 #[test]
 fn host_traces_are_a_device_of_their_own() {
     let snapshot = snapshot();
-    let host = Replay::new(&snapshot, DeviceId::HOST);
+    let host = Device::new(snapshot.clone(), DeviceId::HOST);
     assert_eq!(host.verdict().status, Status::Exact);
     let (peak, end) = (host.peak(Counter::Allocated).bytes as u64, host.counters(host.end()));
     assert_eq!((peak, end.allocated as u64, end.reserved as u64), (24 * MIB, 16 * MIB, 24 * MIB));

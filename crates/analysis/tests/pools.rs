@@ -6,10 +6,11 @@
 use crate::common;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use vramscope_analysis::pools::{DEFAULT_POOL, Pools};
-use vramscope_analysis::{AllocIdx, Counter, Known, Level, Moment, Replay, Status};
-use vramscope_snapshot::{DeviceId, Pool, Snapshot};
+use vramscope_analysis::{AllocIdx, Counter, Device, Known, Level, Moment, Status};
+use vramscope_snapshot::{DeviceId, Pool};
 use vramscope_testkit::trace::Action;
 use vramscope_testkit::value::{Record, block, event, segment, snapshot};
 use vramscope_testkit::{Dialect, Options, pickle, record};
@@ -21,17 +22,16 @@ const A: u64 = 0x7f00_0000_0000;
 const P: u64 = 0x7f10_0000_0000;
 
 struct Case {
-    snapshot: Snapshot,
-    replay: Replay,
+    replay: Device,
     pools: Pools,
 }
 
 fn case(segments: impl IntoIterator<Item = Record>, events: impl IntoIterator<Item = Record>) -> Case {
     let file = snapshot(segments, [events]).into();
     let snapshot = common::snapshot(&pickle(&file, Dialect::Protocol(4)));
-    let replay = Replay::new(&snapshot, DeviceId(0));
-    let pools = Pools::private(&snapshot, &replay);
-    Case { snapshot, replay, pools }
+    let replay = Device::new(snapshot, DeviceId(0));
+    let pools = Pools::private(&replay);
+    Case { replay, pools }
 }
 
 impl Case {
@@ -179,7 +179,7 @@ fn the_pool_of_an_event_wins_over_its_address() {
 fn an_address_outside_every_segment_has_no_pool() {
     let case = case([idle(P, 2 * MIB).segment_pool(1, 0)], [alloc(A, 512), event("free_completed", A, 512)]);
     assert_eq!(case.requests(), (vec![vec![]], vec![512]));
-    let all = Pools::all(&case.snapshot, &case.replay);
+    let all = Pools::all(&case.replay);
     let unknown = &all.envelopes()[all.envelope_of(AllocIdx(0)).unwrap()];
     assert_eq!((unknown.pool, unknown.known), (None, Known::Unknown));
 }
@@ -351,7 +351,7 @@ fn the_envelope_shrinks_when_memory_is_given_back() {
     assert_eq!(case.with_envelopes(), [0, 2, 6, 6, 6, 6, 2].map(|mib| mib * MIB as i64));
     let envelope = &case.pools.envelopes()[0];
     assert_eq!(envelope.extremes(Moment(3), Moment(6)).0.reserved, 2 * MIB as i64);
-    let [summary] = case.pools.summaries(&case.snapshot, &case.replay, Moment(3))[..] else { panic!() };
+    let [summary] = case.pools.summaries(&case.replay, Moment(3))[..] else { panic!() };
     assert_eq!(summary.now, Level { active: MIB as i64, reserved: 6 * MIB as i64 });
     assert_eq!((summary.segments, summary.peak_at), (1, Moment(3)));
     assert_eq!((summary.peak_active, summary.peak.idle()), (MIB as i64, 5 * MIB as i64));
@@ -422,9 +422,9 @@ type Held = BTreeMap<(Option<Pool>, u64), i64>;
 fn real_pools_hold_their_segments_and_add_up_to_the_counters() {
     let mut with_pools = 0;
     for (name, path) in packed_recordings() {
-        let snapshot = common::snapshot(&std::fs::read(path).unwrap());
-        for replay in Replay::all(&snapshot) {
-            let (all, private) = (Pools::all(&snapshot, &replay), Pools::private(&snapshot, &replay));
+        let snapshot = Arc::new(common::snapshot(&std::fs::read(path).unwrap()));
+        for replay in Device::all(&snapshot) {
+            let (all, private) = (Pools::all(&replay), Pools::private(&replay));
             with_pools += usize::from(!private.envelopes().is_empty());
             let mut held = Held::new();
             for segment in snapshot.segments_of(replay.device()) {
@@ -501,8 +501,8 @@ fn simulated_pools_are_as_the_events_say() {
             for pool_id in [true, false] {
                 options.pool_id = pool_id;
                 let snapshot = common::snapshot(&record(&options).pickle(Dialect::Protocol(4)));
-                let replay = Replay::new(&snapshot, DeviceId(0));
-                let pools = Pools::all(&snapshot, &replay);
+                let replay = Device::new(snapshot.clone(), DeviceId(0));
+                let pools = Pools::all(&replay);
                 for upto in (0..=device.events.len()).step_by(97).chain([device.events.len()]) {
                     let at = Moment(upto as u32);
                     let truth = held(device, upto);
@@ -539,7 +539,7 @@ fn no_private_pool_costs_nothing_and_is_the_default_pool() {
     );
     assert!(case.pools.envelopes().is_empty());
     assert_eq!(case.pools.envelope_of(AllocIdx(0)), None);
-    let all = Pools::all(&case.snapshot, &case.replay);
+    let all = Pools::all(&case.replay);
     let [envelope] = all.envelopes() else { panic!() };
     assert_eq!((envelope.pool, envelope.known), (Some(DEFAULT_POOL), Known::Assumed));
     assert_eq!(envelope.level(Moment(1)).reserved, 4 * MIB as i64);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use vramscope_analysis::categories::{Rules, classify};
-use vramscope_analysis::{Replay, moment_at_time};
+use vramscope_analysis::{Device, moment_at_time};
 use vramscope_snapshot::{DeviceId, add_sidecar};
 
 use crate::common::{recording_at, unpack};
@@ -66,8 +66,8 @@ fn score(case: &Path, beside: Beside) -> Score {
         add_sidecar(&mut snapshot, "case", sidecar(&marks[0]).to_string().as_bytes());
         assert_eq!(snapshot.warnings, Vec::<String>::new());
     }
-    let replay = Replay::new(&snapshot, DeviceId(0));
-    let categories = classify(&replay, &snapshot, &Rules::default());
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
+    let categories = classify(&replay, &Rules::default());
     let events = snapshot.events(DeviceId(0));
     let mut score = Score::default();
     for mark in marks {

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use vramscope_analysis::Replay;
+use vramscope_analysis::Device;
 use vramscope_analysis::shapes::{Clues, Dims, Kind, SHOWN, Shapes};
 use vramscope_snapshot::{DeviceId, Reader};
 
@@ -19,7 +19,7 @@ fn a_recorded_llama_is_explained() {
     let mut reader = Reader::new();
     reader.feed(&std::fs::read(folder.join("llama_python.pickle.xz")).unwrap()).unwrap();
     let snapshot = reader.finish().unwrap();
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     let shapes = Shapes::new(&Dims::from_flags(DIMS).unwrap());
     let best = |requested, stack| {
         let hints = shapes.hints(requested, &Clues::of_stack(&snapshot, stack));

@@ -3,7 +3,7 @@
 
 use crate::common;
 use proptest::prelude::*;
-use vramscope_analysis::{Counter, Counters, Moment, Replay, Status};
+use vramscope_analysis::{Counter, Counters, Device, Moment, Status};
 use vramscope_snapshot::Snapshot;
 use vramscope_testkit::allocator::{Config, Stacks};
 use vramscope_testkit::{Dialect, Options, record, trace};
@@ -68,7 +68,7 @@ proptest! {
         let snapshot = common::snapshot(&recording.pickle(dialect));
         prop_assert_eq!(&snapshot.warnings, &[""; 0]);
         for (number, device) in recording.devices.iter().enumerate() {
-            let replay = Replay::new(&snapshot, vramscope_snapshot::DeviceId(number as i32));
+            let replay = Device::new(snapshot.clone(), vramscope_snapshot::DeviceId(number as i32));
             prop_assert_eq!(replay.verdict().status, Status::Exact, "{:?}", replay.verdict());
             prop_assert_eq!(replay.events(), device.events.len());
             for (row, after) in device.counters.iter().enumerate() {
@@ -92,7 +92,7 @@ proptest! {
         let recording = record(&options);
         let snapshot = common::snapshot(&recording.pickle(Dialect::Protocol(4)));
         for (number, device) in recording.devices.iter().enumerate() {
-            let replay = Replay::new(&snapshot, vramscope_snapshot::DeviceId(number as i32));
+            let replay = Device::new(snapshot.clone(), vramscope_snapshot::DeviceId(number as i32));
             prop_assert_ne!(replay.verdict().status, Status::Exact);
             let certain = replay.verdict().estimated_bytes == 0;
             let moments = std::iter::once(&device.start).chain(&device.counters);

@@ -1,7 +1,7 @@
 //! Steps are found from annotations, from optimizers, from passes, and agree with the marks set while recording.
 
 use serde_json::Value;
-use vramscope_analysis::{KnownBy, Moment, Replay, Steps, StepsBy, moment_at_time};
+use vramscope_analysis::{Device, KnownBy, Moment, Steps, StepsBy, moment_at_time};
 use vramscope_snapshot::DeviceId;
 
 use crate::common::{recording, recordings};
@@ -9,8 +9,8 @@ use crate::common::{recording, recordings};
 /// The steps of a recording, and the moment of each mark that was set in it.
 fn steps_and_marks(name: &str) -> (Steps, Vec<(String, Moment)>) {
     let snapshot = recording(name);
-    let replay = Replay::new(&snapshot, DeviceId(0));
-    let found = replay.steps(&snapshot).clone();
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
+    let found = replay.steps().clone();
     let oracle = std::fs::read_to_string(recordings().join(format!("{name}.oracle.json"))).unwrap();
     let oracle: Value = serde_json::from_str(&oracle).unwrap();
     let events = snapshot.events(DeviceId(0));

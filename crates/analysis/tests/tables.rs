@@ -4,9 +4,9 @@ use crate::common;
 use std::path::Path;
 
 use vramscope_analysis::tables::{
-    Device, Everything, File, Record, TABLES, TOTALS, Whole, markdown, schema, total,
+    DeviceTables, Everything, File, Record, TABLES, TOTALS, Whole, markdown, schema, total,
 };
-use vramscope_analysis::{Counter, Replay, Sum};
+use vramscope_analysis::{Counter, Device, Sum};
 use vramscope_format::table::{Column, Value};
 
 fn check(columns: &[Column], row: &[Value<'_>]) {
@@ -31,8 +31,8 @@ fn every_value_of_every_recording_fits_its_column() {
             check(&TOTALS, &total(&snapshot, stack, Sum::default(), 0));
         }
         for device in snapshot.devices() {
-            let replay = Replay::new(&snapshot, device);
-            let rows = Device::new(&snapshot, &replay, File::default());
+            let replay = Device::new(snapshot.clone(), device);
+            let rows = DeviceTables::new(&replay, File::default());
             for table in Whole::ALL {
                 let mut take = |row: &[Value<'_>]| {
                     check(table.columns(), row);
@@ -48,8 +48,8 @@ fn every_value_of_every_recording_fits_its_column() {
 #[test]
 fn tables_of_ranks_agree_with_the_counters() {
     let snapshot = common::recording("llama_python");
-    let replay = Replay::new(&snapshot, snapshot.devices()[0]);
-    let rows = Device::new(&snapshot, &replay, File::default());
+    let replay = Device::new(snapshot.clone(), snapshot.devices()[0]);
+    let rows = DeviceTables::new(&replay, File::default());
     let mut live = 0;
     let mut take = |row: &[Value<'_>]| {
         let Value::Unsigned(requested) = row[6] else { panic!("bytes") };

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use crate::common::{input, read};
 use serde_json::Value;
-use vramscope_analysis::{Counter, Replay, Status};
+use vramscope_analysis::{Counter, Device, Status};
 use vramscope_snapshot::{DeviceId, Snapshot};
 
 fn unzipped(path: &str) -> Value {
@@ -14,7 +14,7 @@ fn unzipped(path: &str) -> Value {
 }
 
 fn levels(snapshot: &Snapshot) -> Vec<i64> {
-    Replay::new(snapshot, DeviceId(0)).all_counters().map(|counters| counters.allocated).collect()
+    Device::new(snapshot.clone(), DeviceId(0)).all_counters().map(|counters| counters.allocated).collect()
 }
 
 /// PyTorch 2.15 wrote it: 253 times, each with bytes in eight categories.
@@ -30,7 +30,7 @@ fn levels_of_a_real_timeline() {
         .map(|row| row.as_array().unwrap().iter().map(|bytes| bytes.as_i64().unwrap()).sum())
         .collect();
     assert_eq!(sums.len(), 253);
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     assert_eq!(replay.peak(Counter::Allocated).bytes, *sums.iter().max().unwrap());
     assert_eq!(replay.counters(replay.end()).allocated, *sums.last().unwrap());
     assert_eq!(replay.verdict().status, Status::Exact);

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::ensure;
 use clap::Args;
-use vramscope_analysis::{Finding, Kind, Severity, insights, nothing_found};
+use vramscope_analysis::{Finding, Kind, Severity, nothing_found};
 use vramscope_files::{Opened, find, open_each};
-use vramscope_format::size;
+use vramscope_format::{Units, size};
 
 #[derive(Args)]
 pub(crate) struct FindingsArgs {
@@ -54,9 +54,9 @@ fn row(opened: &Opened) -> Row {
     let name = name.trim_end_matches("_memory_snapshot").to_owned();
     let mut found = Vec::new();
     let mut silence = "nothing was allocated".to_owned();
-    for replay in &opened.replays {
-        found.extend(insights(&opened.snapshot, replay, &size));
-        silence = nothing_found(&opened.snapshot, replay, &size);
+    for replay in &opened.devices {
+        found.extend(replay.findings(Units::Binary));
+        silence = nothing_found(replay, &size);
         // The peaks of each would make a row of each.
         if silence.starts_with("nothing looks wrong: ") {
             "nothing looks wrong".clone_into(&mut silence);

@@ -12,14 +12,14 @@ use clap::Args;
 use crate::process;
 
 /// The targets, as in `fuzz/Cargo.toml`.
-const TARGETS: [&str; 8] = ["read", "sqlite", "verbs", "http", "ipc", "sidecar", "store", "wire"];
+const TARGETS: [&str; 8] = ["read", "sqlite", "verbs", "http", "report", "sidecar", "store", "wire"];
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {
     /// How long, all targets together
     #[arg(long, default_value_t = 6)]
     minutes: u32,
-    /// One target only: read, sqlite, verbs, http, ipc, sidecar, store or wire
+    /// One target only: read, sqlite, verbs, http, report, sidecar, store or wire
     #[arg(long)]
     target: Option<String>,
 }

@@ -84,7 +84,7 @@ pub(crate) fn run(stage: Stage, file: &Path, runs: u32) -> anyhow::Result<()> {
 
 fn open_once(input: &Input, cache: Option<&Cache>) -> anyhow::Result<u64> {
     let opened = open(input, cache, &())?;
-    Ok(opened.replays.iter().map(|replay| replay.events() as u64).sum())
+    Ok(opened.devices.iter().map(|replay| replay.events() as u64).sum())
 }
 
 fn best(runs: u32, mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<(Duration, u64)> {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use serde::{Serialize, Serializer};
 use vramscope_analysis::query::{MomentSpec, Thing};
 use vramscope_analysis::shapes::{Clues, Dims, RecordedShapes, SHOWN, Shapes};
-use vramscope_analysis::{AllocIdx, Allocation, Conclusions, Gap, KnownBy, Replay, State, gap};
+use vramscope_analysis::{AllocIdx, Allocation, Conclusions, Device, Gap, KnownBy, State, gap};
 use vramscope_snapshot::{EventTable, Snapshot, StackId};
 
 use crate::args::AtArgs;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
             state: replay.state(at),
             shapes: shapes.as_ref(),
             conclusions: OnceCell::new(),
-            recorded: RecordedShapes::new(snapshot, replay),
+            recorded: RecordedShapes::new(replay),
         };
         if args.source.output.json {
             vramscope_files::json(&mut *out, &report.json(args.limit.unwrap_or(usize::MAX)))?;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &AtArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
 struct Report<'a> {
     subject: &'a Subject,
     snapshot: &'a Snapshot,
-    replay: &'a Replay,
+    replay: &'a Device,
     events: &'a EventTable,
     state: State,
     shapes: Option<&'a Shapes>,
@@ -170,7 +170,7 @@ impl Report<'_> {
     }
 
     fn gap(&self) -> Option<Gap> {
-        self.reserved().map(|_| gap(self.snapshot, self.replay, &self.state))
+        self.reserved().map(|_| gap(self.replay, &self.state))
     }
 
     fn reserved(&self) -> Option<i64> {
@@ -182,7 +182,7 @@ impl Report<'_> {
     }
 
     fn live(&self, index: AllocIdx, allocation: &Allocation) -> Live<'_> {
-        let concluded = self.conclusions().of(self.snapshot, self.replay, index);
+        let concluded = self.conclusions().of(self.replay, index);
         Live {
             handle: self.subject.handle(Thing::Allocation(index)),
             stack_handle: self.subject.handle(Thing::Stack(allocation.stack)),
@@ -214,7 +214,7 @@ impl Report<'_> {
 
     /// The forward line that memory of a backward pass belongs to.
     fn backward_of(&self, index: AllocIdx) -> Option<String> {
-        self.conclusions().backward_of(self.snapshot, self.replay, index).map(|(line, _)| line)
+        self.conclusions().backward_of(self.replay, index).map(|(line, _)| line)
     }
 
     fn print_totals(&self, out: &mut dyn Write) -> std::io::Result<()> {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
@@ -58,19 +59,15 @@ pub(crate) fn run(args: &CategoriesArgs, out: &mut dyn Write) -> anyhow::Result<
     answer(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
         let replay = subject.replay();
         let (categories, known) = match &rules {
-            None => {
-                let conclusions = subject.conclusions();
-                let known = subject.opened.curves(replay, &conclusions);
-                (conclusions.categories, Some(known))
-            }
-            Some(rules) => (classify(replay, subject.snapshot(), rules), None),
+            None => (replay.categories(), Some(replay.curves())),
+            Some(rules) => (Arc::new(classify(replay, rules)), None),
         };
         let state = replay.state(at);
         let keep = |index, allocation: &_| subject.keeps(index, allocation);
         let totals = categories.totals(&state, keep);
         let recipe = match &known {
             Some(known) => known.recipe,
-            None => Recipe::new(subject.snapshot(), replay, &categories),
+            None => Recipe::new(replay, &categories),
         };
         let series = |stretches: usize| {
             let usual = known.as_ref().and_then(|known| known.series(stretches)).cloned();

@@ -35,10 +35,10 @@ const DEFAULT_ROWS: usize = 12;
 pub(crate) fn run(args: &ChurnArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer_map(&args.source, None, out, &mut |subject, _, out| {
         let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let steps = subject.conclusions().steps;
+        let steps = replay.steps();
         let (from, to) = subject.range();
-        let table = subject.opened.calls(replay);
-        let calls = DeviceCalls::new(snapshot, &table, &steps, |row, event| {
+        let table = replay.calls();
+        let calls = DeviceCalls::new(snapshot, &table, steps, |row, event| {
             (from.0..to.0).contains(&row.0) && subject.keeps_event(row, event)
         });
         let limit = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { DEFAULT_ROWS });

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use vramscope_analysis::{Fragmentation, IdleSegment, Moment, Sample, fragmentation};
-use vramscope_files::SAMPLES;
+use vramscope_analysis::{Fragmentation, IdleSegment, Moment, SAMPLES, Sample, fragmentation};
 
 use crate::args::FragmentationArgs;
 use crate::layout;
@@ -23,9 +22,9 @@ pub(crate) fn run(args: &FragmentationArgs, out: &mut dyn Write) -> anyhow::Resu
         let (replay, range, samples) = (subject.replay(), subject.range(), args.samples.max(1));
         let is_whole = range == (Moment::START, replay.end()) && !subject.is_filtered();
         let found = if is_whole && samples == SAMPLES {
-            let found = subject.opened.fragmentation(replay);
+            let found = replay.fragmentation();
             let request = args.request.unwrap_or(found.request);
-            found.for_request(replay, request)
+            Fragmentation::clone(&found).for_request(replay, request)
         } else {
             fragmentation(replay, range, samples, args.request, |range| subject.keeps_range(range))
         };

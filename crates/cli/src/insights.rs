@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use vramscope_analysis::query::Thing;
 use vramscope_analysis::{
-    Finding, RankDigest, Severity, Status, compare_ranks, nothing_found, rank_insights,
+    Finding, RankDigest, Severity, Status, compare_ranks, nothing_found, rank_insights, verdict_sentence,
 };
 use vramscope_files::Opened;
 
@@ -115,7 +115,7 @@ impl File {
     fn new(opened: Opened, filter: &FilterArgs, is_one: bool) -> anyhow::Result<Self> {
         let (path, run) = (opened.path.display().to_string(), Run::of(&opened));
         let rank = batch::rank(&opened);
-        let subjects = if opened.replays.is_empty() { Vec::new() } else { Subject::each(opened, filter)? };
+        let subjects = if opened.devices.is_empty() { Vec::new() } else { Subject::each(opened, filter)? };
         let is_alone = is_one && subjects.len() == 1;
         let device = |subject: &Subject| Device {
             digest: (!is_alone).then(|| subject.digest(rank)),
@@ -136,7 +136,7 @@ impl File {
 
 impl Device {
     fn new(subject: &Subject) -> Self {
-        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let replay = subject.replay();
         let mut found = subject.findings();
         found.retain(|finding| subject.keeps_finding(finding));
         let verdict = replay.verdict();
@@ -144,11 +144,11 @@ impl Device {
             device: replay.device().0,
             name: subject.device(),
             verdict: verdict.status.name(),
-            sentence: verdict.sentence(),
+            sentence: verdict_sentence(verdict, &text::size),
             is_exact: verdict.status == Status::Exact,
             silence: match subject.is_filtered() {
                 true => "no findings among what passes the filters".to_owned(),
-                false => nothing_found(snapshot, replay, &text::size),
+                false => nothing_found(replay, &text::size),
             },
             handles: found.iter().map(|finding| subject.handle(Thing::Finding(finding.name()))).collect(),
             found,

@@ -40,10 +40,10 @@ const JSON_ROWS: usize = 1000;
 
 pub(crate) fn run(args: &LivesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, None, out, &mut |subject, _, out| {
-        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let replay = subject.replay();
         let mut found = match subject.is_filtered() {
-            false => subject.opened.lives(replay),
-            true => lives(snapshot, replay, &subject.conclusions().steps, subject.kept()),
+            false => Lives::clone(&replay.lives()),
+            true => lives(replay, replay.steps(), subject.kept()),
         };
         if args.source.output.json {
             let counts = (found.freed.len(), found.twins.len());

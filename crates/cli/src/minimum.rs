@@ -63,10 +63,10 @@ pub(crate) fn run(args: &MinimumArgs, out: &mut dyn Write) -> anyhow::Result<Exi
 }
 
 fn report(args: &MinimumArgs, subject: &Subject) -> Report {
-    let (snapshot, replay) = (subject.snapshot(), subject.replay());
-    let Minimum { bound, packed, by } = subject.opened.minimum(replay);
+    let replay = subject.replay();
+    let Minimum { bound, packed, by } = *replay.minimum();
     let given = args.capacity.map(|bytes| (vramscope_format::signed(bytes), false));
-    let found = given.or_else(|| Capacity::of(snapshot, replay).map(|found| (found.bytes, found.is_limit)));
+    let found = given.or_else(|| Capacity::of(replay).map(|found| (found.bytes, found.is_limit)));
     let reserved = subject.has_reserved().then(|| replay.peak(Counter::Reserved).bytes);
     let packed_bytes = vramscope_format::signed(packed);
     Report {

@@ -65,16 +65,16 @@ const DEFAULT_DEPTH: u32 = 4;
 
 pub(crate) fn run(args: &ModulesArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
-        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let replay = subject.replay();
         let conclusions = subject.conclusions();
         let state = replay.state(at);
         let keep = |index, allocation: &_| subject.keeps(index, allocation);
-        let known = (!subject.is_filtered()).then(|| subject.opened.module_peaks(replay, &conclusions));
-        let by = (args.by.into(), known.as_ref());
-        let (nodes, outside) = module_tree(snapshot, replay, &conclusions, &state, by, keep);
+        let known = (!subject.is_filtered()).then(|| replay.module_peaks());
+        let by = (args.by.into(), known.as_deref());
+        let (nodes, outside) = module_tree(replay, &conclusions, &state, by, keep);
         let known_by = match args.by {
             By::Function => KnownBy::Recorded,
-            By::Module | By::Class => conclusions.modules.known_by(),
+            By::Module | By::Class => conclusions.modules().known_by(),
         };
         let answer = Answer { subject, state: &state, nodes: &nodes, outside, by: args.by, known_by };
         if args.source.output.json {

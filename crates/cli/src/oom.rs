@@ -227,7 +227,7 @@ impl<'a> Failure<'a> {
         };
         let sum = |of: fn(&Room) -> u64| rooms.iter().map(of).fold(0_u64, u64::saturating_add);
         let cause = found.evidence.iter().find(|evidence| evidence.name == "cause");
-        let retried = refused_before(snapshot, replay, at);
+        let retried = refused_before(replay, at);
         Self {
             number,
             handle: subject.handle(Thing::Event(event)),
@@ -243,7 +243,7 @@ impl<'a> Failure<'a> {
             device_free,
             reserved: state.counters.reserved,
             active: state.counters.active,
-            limit: Capacity::of(snapshot, replay).map(|capacity| LimitJson {
+            limit: Capacity::of(replay).map(|capacity| LimitJson {
                 at_least: capacity.at_least,
                 below: capacity.bytes,
                 refused_event: capacity.refused_at.and_then(Moment::event).map(|event| event.0),

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &OverlapArgs, out: &mut dyn Write) -> anyhow::Result<Exi
             bail!("--to is before --at");
         }
         let keep = |index, allocation: &_| subject.keeps(index, allocation);
-        let found = overlap(subject.snapshot(), subject.replay(), (from, to), by, keep);
+        let found = overlap(subject.replay(), (from, to), by, keep);
         if args.source.output.json {
             let report = report(subject, (from, to), &found, args.limit.unwrap_or(usize::MAX));
             return Ok(vramscope_files::json(out, &report)?);

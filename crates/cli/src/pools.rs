@@ -32,9 +32,9 @@ pub(crate) struct PoolsArgs {
 
 pub(crate) fn run(args: &PoolsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer_map(&args.source, Some(&args.moment.spec()), out, &mut |subject, at, out| {
-        let (snapshot, replay) = (subject.snapshot(), subject.replay());
-        let pools = subject.opened.pools(replay);
-        let summaries = pools.summaries(snapshot, replay, at);
+        let replay = subject.replay();
+        let pools = replay.pools();
+        let summaries = pools.summaries(replay, at);
         let rows: Vec<PoolJson> = pools
             .rows()
             .iter()

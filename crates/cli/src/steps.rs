@@ -35,16 +35,16 @@ const LINES: usize = 8;
 
 pub(crate) fn run(args: &StepsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     answer(&args.source, None, out, &mut |subject, _, out| {
-        let (snapshot, replay) = (subject.snapshot(), subject.replay());
+        let replay = subject.replay();
         let found = match subject.is_filtered() {
-            false => subject.opened.stepwise(replay),
+            false => Stepwise::clone(&replay.stepwise()),
             true => {
-                let mut steps = subject.conclusions().steps;
+                let mut steps = replay.steps().clone();
                 let (from, to) = subject.range();
                 steps.list.retain(|step| step.to > from && step.from < to);
                 let keep = |index: AllocIdx, allocation: &Allocation| subject.keeps(index, allocation);
                 let keep = subject.leaves_out_allocations().then_some(&keep as Keep<'_>);
-                Stepwise::new(snapshot, replay, steps, keep)
+                Stepwise::new(replay, steps, keep)
             }
         };
         let shown = args.limit.unwrap_or(if args.source.output.json { usize::MAX } else { DEFAULT_ROWS });

@@ -13,11 +13,10 @@ use vramscope_analysis::pools::known_pool;
 use vramscope_analysis::query::{Handle, MomentSpec, QueryError, Selection, Thing, devices};
 use vramscope_analysis::tables::Keep;
 use vramscope_analysis::{
-    AllocIdx, Allocation, Conclusions, Counter, Finding, Made, Moment, Peak, Phase, Range, RankDigest,
-    Replay, Span, State, Status, Weight, insights, lifetime_weights, makers, out_of_memory, phases_of,
+    AllocIdx, Allocation, Conclusions, Counter, Device, Finding, Made, Moment, Peak, Phase, Range,
+    RankDigest, Span, State, Status, Weight, lifetime_weights, makers, phases_of, verdict_sentence,
 };
-use vramscope_files::{Opened, Whole, find, open};
-use vramscope_format::Units;
+use vramscope_files::{Opened, find, open};
 use vramscope_snapshot::{Event, EventIdx, FrameId, Pool, Segment, Snapshot, StackId};
 
 use crate::args::{CacheArgs, FilterArgs, OutputArgs, Source, WeighArgs};
@@ -165,14 +164,13 @@ pub(crate) fn one_device(subjects: &[Subject]) -> anyhow::Result<&Subject> {
 
 impl Subject {
     /// Every device of a file that the filters leave.
-    pub(crate) fn each(mut opened: Opened, filter: &FilterArgs) -> anyhow::Result<Vec<Self>> {
-        filter.ignore_frames(&mut opened);
-        let found = devices(&opened.snapshot, &opened.replays, filter.device)?;
+    pub(crate) fn each(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Vec<Self>> {
+        filter.ignore_frames(&opened);
+        let found = devices(&opened.snapshot, &opened.devices, filter.device)?;
         let opened = Arc::new(opened);
         let filter = filter.filter();
         let subject = |replay: usize| {
-            let known = Whole(&opened, &opened.replays[replay]);
-            let selection = filter.bind_with(&opened.snapshot, &opened.replays[replay], &known)?;
+            let selection = filter.bind(&opened.devices[replay])?;
             Ok(Self { opened: Arc::clone(&opened), replay, selection })
         };
         // Phases and moments that bound a filter may exist on one device only.
@@ -255,58 +253,50 @@ impl Subject {
         self.snapshot().has_reserved(self.replay().device())
     }
 
-    pub(crate) fn replay(&self) -> &Replay {
-        &self.opened.replays[self.replay]
+    pub(crate) fn replay(&self) -> &Device {
+        &self.opened.devices[self.replay]
     }
 
     /// What is concluded about the allocations of this device.
     pub(crate) fn conclusions(&self) -> Conclusions {
-        self.opened.conclusions(self.replay())
+        self.replay().conclusions()
     }
 
     /// What is worth a word about this device.
     pub(crate) fn findings(&self) -> Vec<Finding> {
-        let (snapshot, replay) = (self.snapshot(), self.replay());
-        match style::units() {
-            Units::Binary => self.opened.findings(replay),
-            // They are put into words in the chosen units.
-            _ => insights(snapshot, replay, &text::size),
-        }
+        vramscope_files::findings(self.replay(), style::units())
     }
 
     /// What is to be said about allocations that failed.
     pub(crate) fn failures(&self) -> Vec<Finding> {
-        match style::units() {
-            Units::Binary => self.opened.failures(self.replay()),
-            _ => out_of_memory(self.snapshot(), self.replay(), &text::size),
-        }
+        self.replay().failures(style::units())
     }
 
     /// The phases of this device in the part of the trace that is looked at, of spans that `keep` keeps; and how many of
     /// those it does not.
     pub(crate) fn phases(&self, keep: impl Fn(&Span) -> bool) -> (Vec<Phase>, usize) {
         let spans = self.spans();
-        let sums = self.opened.span_sums(self.replay(), &spans);
+        let sums = self.replay().span_sums();
         let (from, to) = self.range();
-        let inside = spans.iter().zip(&sums).filter(|(span, _)| span.to >= from && span.from <= to);
+        let inside = spans.iter().zip(sums.iter()).filter(|(span, _)| span.to >= from && span.from <= to);
         let (kept, others): (Vec<_>, Vec<_>) = inside.partition(|(span, _)| keep(span));
         (phases_of(self.snapshot(), kept.into_iter()), others.len())
     }
 
     /// The annotations as spans, in order of beginning.
-    pub(crate) fn spans(&self) -> Vec<Span> {
-        self.opened.spans(self.replay())
+    pub(crate) fn spans(&self) -> &[Span] {
+        self.replay().spans()
     }
 
     /// The handle of a thing in this file and on this device, as it is printed.
     pub(crate) fn handle(&self, thing: Thing) -> String {
-        let device = (self.opened.replays.len() > 1).then(|| self.replay().device());
+        let device = (self.opened.devices.len() > 1).then(|| self.replay().device());
         Handle { thing, device }.to_string()
     }
 
     /// A moment of this trace.
     pub(crate) fn moment(&self, spec: &MomentSpec) -> Result<Moment, QueryError> {
-        self.selection.moment(spec, self.snapshot(), self.replay())
+        self.selection.moment(spec, self.replay())
     }
 
     /// The stretch of the trace that `--since` and `--until` leave.
@@ -336,7 +326,7 @@ impl Subject {
 
     /// When the requested bytes of what passes the filters were highest.
     pub(crate) fn kept_peak(&self) -> Peak {
-        self.selection.kept_peak(self.snapshot(), self.replay())
+        self.selection.kept_peak(self.replay())
     }
 
     /// What each stack holds at a moment, of what passes the filters.
@@ -363,7 +353,7 @@ impl Subject {
         let replay = self.replay();
         let is_by_stack = !self.leaves_out_allocations() || self.selection.only_stacks().is_some();
         let made = match self.selection.bounds() {
-            _ if !is_by_stack => Cow::Owned(Made::by_stack(replay, self.kept())),
+            _ if !is_by_stack => Cow::Owned(Made::by_stack(replay.end(), self.kept())),
             None => replay.made(),
             Some((from, to)) => Cow::Owned(replay.made_between(from, to)),
         };
@@ -384,7 +374,7 @@ impl Subject {
 
     /// Whether an event passes the filters, apart from its time.
     pub(crate) fn keeps_event(&self, row: EventIdx, event: &Event) -> bool {
-        self.selection.keeps_event(self.snapshot(), self.replay(), row, event)
+        self.selection.keeps_event(self.replay(), row, event)
     }
 
     /// Whether a segment passes the filters.
@@ -406,9 +396,8 @@ impl Subject {
 
     /// What is kept of this rank to compare it with others.
     pub(crate) fn digest(&self, rank: Option<u64>) -> RankDigest {
-        let about = (self.snapshot(), self.replay());
         let when = (self.kept_peak(), self.range().1);
-        RankDigest::new(rank, about, when, |index, allocation| self.keeps(index, allocation))
+        RankDigest::new(rank, self.replay(), when, |index, allocation| self.keeps(index, allocation))
     }
 
     /// What each stack weighs, as it was asked for: at a moment, or over a stretch.
@@ -429,7 +418,7 @@ impl Subject {
     /// The verdict, where numbers may be estimates.
     pub(crate) fn verdict(&self) -> Option<String> {
         let verdict = self.replay().verdict();
-        (verdict.status != Status::Exact).then(|| verdict.sentence())
+        (verdict.status != Status::Exact).then(|| verdict_sentence(verdict, &text::size))
     }
 
     /// Whether what PyTorch does itself is left out.

@@ -3,8 +3,8 @@
 
 #[path = "../../../fuzz/driver.rs"]
 mod driver;
-#[path = "../../../fuzz/ipc.rs"]
-mod ipc;
+#[path = "../../../fuzz/report.rs"]
+mod report;
 #[path = "../../../fuzz/seeds.rs"]
 mod seeds;
 #[path = "../../../fuzz/sidecar.rs"]
@@ -61,7 +61,7 @@ fn command_lines() {
 
 #[test]
 fn data_of_reports() {
-    drive("ipc", 3000, ipc::check);
+    drive("report", 3000, report::check);
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn sql_of_viewers_is_that_of_the_command() {
         vec![OpenSnapshot {
             name: path.clone(),
             snapshot: opened.snapshot.clone(),
-            replays: opened.replays.clone(),
+            devices: opened.devices.clone(),
         }]
     };
     let sql = vramscope_sql::OpenFiles::default();

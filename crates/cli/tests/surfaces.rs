@@ -114,7 +114,7 @@ fn session(path: &Path) -> (Session, Vec<Source>) {
     let opened = opened(path);
     let mut session = Session::default();
     let name = path.display().to_string();
-    let file = OpenFile::new(name, "", opened.bytes, Arc::clone(&opened.snapshot), opened.replays.clone());
+    let file = OpenFile::new(name, "", opened.bytes, Arc::clone(&opened.snapshot), opened.devices.clone());
     let sources = session.add(file);
     (session, sources)
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use vramscope_analysis::Counter;
 use vramscope_engine::{AskSummary, AskTile, Axis, News, Request, Response, Source, Stretch, decode, encode};
-use vramscope_snapshot::ipc;
+use vramscope_snapshot::embedded;
 
 const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta content=\"connect-src 'self' https: http:;\"><title>vramscope</title><body><!--data--><script>const version = \"0badcafe\";</script></body></html>\n";
 
@@ -46,9 +46,9 @@ fn inside(page: &str) -> vramscope_snapshot::Snapshot {
     let (_, script) = page.split_once("data-snapshot=").unwrap();
     let (_, data) = script.split_once('>').unwrap();
     let packed = BASE64_STANDARD.decode(data.split_once('<').unwrap().0).unwrap();
-    let mut arrow = Vec::new();
-    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut arrow).unwrap();
-    ipc::decode(arrow.as_slice()).unwrap()
+    let mut data = Vec::new();
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut data).unwrap();
+    embedded::decode(&data).unwrap()
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_redacted_report_shows_no_text_that_is_not_public() {
     };
     let whole = |page: &str| {
         let mut bytes = Vec::new();
-        ipc::encode(&inside(page), &mut bytes).unwrap();
+        embedded::encode(&inside(page), &mut bytes).unwrap();
         format!("{page}{}", String::from_utf8_lossy(&bytes))
     };
     assert!(whole(&page(&[])).contains("MARK58"), "a report shows names");

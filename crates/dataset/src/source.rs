@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use rayon::prelude::*;
-use vramscope_analysis::tables::{Device, Everything, File, Whole};
+use vramscope_analysis::tables::{DeviceTables, Everything, File, Whole};
 use vramscope_files::{Cache, Input, OpenError, Opened, Progress, find, open};
 use vramscope_format::table::{Column, Value};
 
@@ -38,7 +38,7 @@ impl Problem {
 
 /// What is said of a file that was read and has nothing of any device.
 pub(crate) fn nothing(opened: &Opened) -> Option<String> {
-    opened.replays.is_empty().then(|| {
+    opened.devices.is_empty().then(|| {
         let problems = opened.snapshot.problems();
         let why = if problems.is_empty() { "nothing was allocated".to_owned() } else { problems.join("; ") };
         format!("{}: {why}", opened.path.display())
@@ -255,9 +255,9 @@ impl Source {
                     }
                     let path = opened.path.to_string_lossy();
                     let about = File { path: &path, role: opened.name.role.as_deref().unwrap_or_default() };
-                    let replays = opened.replays.iter();
+                    let replays = opened.devices.iter();
                     for replay in replays.filter(|replay| wanted.has_device(replay.device().0)) {
-                        let device = Device::new(&opened.snapshot, replay, about);
+                        let device = DeviceTables::new(replay, about);
                         let mut batches = Batches::new(table, is_wanted);
                         let mut push = |row: &[Value<'_>]| -> Result<(), Error> {
                             batches.push(row)?.into_iter().for_each(|batch| take(replay.device().0, batch));

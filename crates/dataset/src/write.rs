@@ -12,7 +12,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use rayon::prelude::*;
-use vramscope_analysis::tables::{Device, Everything, File, Whole};
+use vramscope_analysis::tables::{DeviceTables, Everything, File, Whole};
 use vramscope_files::{Cache, Existing, Input, Opened, Progress, open};
 use vramscope_format::table::Value;
 
@@ -133,15 +133,15 @@ impl Parts<'_> {
     fn snapshot(&mut self, opened: &Opened) -> Result<Vec<i32>, Error> {
         let path = opened.path.to_string_lossy();
         let file = File { path: &path, role: opened.name.role.as_deref().unwrap_or_default() };
-        for replay in &opened.replays {
-            let device = Device::new(&opened.snapshot, replay, file);
+        for replay in &opened.devices {
+            let device = DeviceTables::new(replay, file);
             for table in Whole::ALL {
                 self.write(table, replay.device().0, |packing| {
                     device.each_row(table, &Everything(replay.end()), &mut |row| packing.push(row))
                 })?;
             }
         }
-        Ok(opened.replays.iter().map(|replay| replay.device().0).collect())
+        Ok(opened.devices.iter().map(|replay| replay.device().0).collect())
     }
 
     /// Writes that a file could not be read, or has nothing in it.

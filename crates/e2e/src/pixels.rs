@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use vramscope_analysis::{Counter, Replay};
+use vramscope_analysis::{Counter, Device};
 use vramscope_engine::{AskSummary, AskTile, Axis, OpenFile, Session, Stretch, Which, paint};
 use vramscope_snapshot::Reader;
 
@@ -74,9 +74,9 @@ pub fn compare(screenshot: &[u8], shown: &Value, files: &[Vec<u8>]) -> anyhow::R
     for file in files {
         let mut reader = Reader::new();
         reader.feed(file)?;
-        let snapshot = reader.finish()?;
-        let replays = Replay::all(&snapshot);
-        for of in session.add(OpenFile::new("file", "", file.len() as u64, snapshot, replays)) {
+        let snapshot = std::sync::Arc::new(reader.finish()?);
+        let devices = Device::all(&snapshot);
+        for of in session.add(OpenFile::new("file", "", file.len() as u64, snapshot, devices)) {
             if let Some(summary) = session.ask(AskSummary { of })
                 && shown["peak"] == summary.peak(Counter::Requested).bytes
             {

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use vramscope_analysis::Replay;
+use vramscope_analysis::Device;
 use vramscope_engine::color::Ground;
 use vramscope_engine::{OpenFile, Session, paint};
 use vramscope_snapshot::Reader;
@@ -14,10 +14,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes = std::fs::read(&input)?;
     let mut reader = Reader::new();
     reader.feed(&bytes)?;
-    let snapshot = reader.finish()?;
-    let replays = Replay::all(&snapshot);
+    let snapshot = std::sync::Arc::new(reader.finish()?);
+    let devices = Device::all(&snapshot);
     let mut session = Session::default();
-    let devices = session.add(OpenFile::new(input, "", bytes.len() as u64, snapshot, replays));
+    let devices = session.add(OpenFile::new(input, "", bytes.len() as u64, snapshot, devices));
     let device = *devices.first().ok_or("no device has events")?;
     let picture = paint::poster(&session, device, (1400, 420), Ground::DARK).ok_or("nothing to draw")?;
     std::fs::write(output, picture)?;

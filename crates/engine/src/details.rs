@@ -6,7 +6,7 @@ use vramscope_analysis::{AllocIdx, Allocation, KnownBy, Line, Moment, Replay, St
 use vramscope_snapshot::{EventIdx, StackId};
 
 use crate::answers::Owner;
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 
 /// A frame of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,7 +140,12 @@ impl Addresses {
 }
 
 /// Who had the address of an allocation, near it in time; and how many there are in all.
-fn tenants(file: &File, device: &Device, index: AllocIdx, allocation: &Allocation) -> (Vec<Tenant>, u32) {
+fn tenants(
+    file: &File,
+    device: &DeviceIndex,
+    index: AllocIdx,
+    allocation: &Allocation,
+) -> (Vec<Tenant>, u32) {
     if !file.snapshot.has.addresses {
         return (Vec::new(), 0);
     }
@@ -156,7 +161,7 @@ fn tenants(file: &File, device: &Device, index: AllocIdx, allocation: &Allocatio
 
 pub(crate) fn details(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     index: AllocIdx,
     at: Moment,
     shapes: Option<&Shapes>,
@@ -176,7 +181,7 @@ pub(crate) fn details(
             count: sum.count + 1,
             bytes: sum.bytes.saturating_add(other.requested),
         });
-    let concluded = device.conclusions(snapshot).of(snapshot, replay, index);
+    let concluded = device.conclusions().of(replay, index);
     let (tenants, tenancies) = tenants(file, device, index, &allocation);
     Details {
         tenants,
@@ -193,7 +198,7 @@ pub(crate) fn details(
         stream: snapshot.stream(allocation.stream),
         pool: file.pool_name(state.pool_of(allocation.addr, allocation.pool)),
         category: concluded.category.to_owned(),
-        category_number: device.categories(&file.snapshot).of(index) as u8,
+        category_number: device.categories().of(index) as u8,
         known_by: concluded.known_by,
         module: concluded.module.map(str::to_owned),
         step: concluded.step,
@@ -220,14 +225,14 @@ fn hints(file: &File, shapes: &Shapes, allocation: &Allocation) -> Vec<String> {
 }
 
 /// The stack of the event that let it go, if it is another one.
-fn free_stack(file: &File, device: &Device, allocation: &Allocation) -> Option<StackId> {
+fn free_stack(file: &File, device: &DeviceIndex, allocation: &Allocation) -> Option<StackId> {
     let event = allocation.released.event()?;
     let stack = device.events(&file.snapshot).get(event.index()).stack;
     (stack.has_frames() && stack != allocation.recorded).then_some(stack)
 }
 
 /// What was attached to the event that opened it.
-fn notes(file: &File, device: &Device, allocation: &Allocation) -> Vec<(String, String)> {
+fn notes(file: &File, device: &DeviceIndex, allocation: &Allocation) -> Vec<(String, String)> {
     let snapshot = &file.snapshot;
     let Some(EventIdx(event)) = allocation.opened.event() else { return Vec::new() };
     let meta = snapshot.meta(device.events(snapshot).get(event as usize).meta);
@@ -243,7 +248,7 @@ fn notes(file: &File, device: &Device, allocation: &Allocation) -> Vec<(String, 
 
 fn neighbours(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     state: &State,
     allocation: &Allocation,
 ) -> [Option<Neighbour>; 2] {

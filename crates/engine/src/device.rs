@@ -9,7 +9,7 @@ use vramscope_analysis::pools::{Pools, has_private, known_pool};
 use vramscope_analysis::tables::Rows;
 use vramscope_analysis::whatif::{Simulation, Under};
 use vramscope_analysis::{
-    AllocIdx, Conclusions, Counter, Line, Moment, Replay, Span, Sum, Times, fx_words, is_internal,
+    AllocIdx, Conclusions, Counter, Device, Line, Moment, Replay, Span, Sum, Times, fx_words, is_internal,
     open_spans, operator, query,
 };
 use vramscope_simulate::Study;
@@ -53,7 +53,7 @@ pub(crate) struct File {
     pub(crate) role: Option<String>,
     pub(crate) bytes: u64,
     pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) devices: Vec<Device>,
+    pub(crate) devices: Vec<DeviceIndex>,
     stacks: OnceLock<Vec<StackName>>,
 }
 
@@ -63,12 +63,12 @@ impl File {
         rank: String,
         bytes: u64,
         snapshot: Arc<Snapshot>,
-        replays: Vec<Arc<Replay>>,
+        devices: Vec<Arc<Device>>,
     ) -> Self {
-        let by_default = query::devices(&snapshot, &replays, None).unwrap_or_default();
-        let devices = replays.into_iter().enumerate();
+        let by_default = query::devices(&snapshot, &devices, None).unwrap_or_default();
+        let devices = devices.into_iter().enumerate();
         let devices =
-            devices.map(|(at, replay)| Device::new(&snapshot, replay, by_default.contains(&at))).collect();
+            devices.map(|(at, replay)| DeviceIndex::new(replay, by_default.contains(&at))).collect();
         let role = snapshot.role.clone();
         Self { name, rank, role, bytes, snapshot, devices, stacks: OnceLock::new() }
     }
@@ -138,8 +138,8 @@ pub(crate) fn totals(replay: &Replay, some: impl Iterator<Item = AllocIdx>) -> H
 }
 
 /// A device of a file.
-pub(crate) struct Device {
-    pub(crate) replay: Arc<Replay>,
+pub(crate) struct DeviceIndex {
+    pub(crate) replay: Arc<Device>,
     /// Whether questions about all devices are about this one.
     pub(crate) by_default: bool,
     pub(crate) times: Times,
@@ -159,9 +159,9 @@ pub(crate) struct Device {
     pub(crate) simulations: Mutex<Vec<(Under, Simulation)>>,
 }
 
-impl Device {
-    fn new(snapshot: &Snapshot, replay: Arc<Replay>, by_default: bool) -> Self {
-        let times = Times::new(snapshot.events(replay.device()));
+impl DeviceIndex {
+    fn new(replay: Arc<Device>, by_default: bool) -> Self {
+        let times = Times::new(replay.event_table());
         Self {
             replay,
             by_default,
@@ -193,7 +193,7 @@ impl Device {
         let with_pools = with_pools && has_private(snapshot);
         let slot = Self::pile_slot(counter);
         self.piles[slot + if with_pools { 3 } else { 0 }].get_or_init(|| match with_pools {
-            true => Pile::with_pools(&self.replay, counter, self.pools(snapshot)),
+            true => Pile::with_pools(&self.replay, counter, self.pools()),
             false => Pile::new(&self.replay, counter),
         })
     }
@@ -208,29 +208,29 @@ impl Device {
     }
 
     /// The module of the model that an allocation belongs to.
-    pub(crate) fn module<'a>(&'a self, file: &'a File, index: AllocIdx) -> Option<&'a str> {
-        self.conclusions(&file.snapshot).of(&file.snapshot, &self.replay, index).module
+    pub(crate) fn module(&self, index: AllocIdx) -> Option<&str> {
+        self.conclusions().of(&self.replay, index).module
     }
 
     /// The envelopes of private pools.
-    pub(crate) fn pools(&self, snapshot: &Snapshot) -> &Pools {
-        self.pools.get_or_init(|| Pools::private(snapshot, &self.replay))
+    pub(crate) fn pools(&self) -> &Pools {
+        self.pools.get_or_init(|| Pools::private(&self.replay))
     }
 
     /// Rows of tables that leave.
-    pub(crate) fn table_rows<'a>(&'a self, snapshot: &'a Snapshot) -> Rows<'a> {
-        let pools = self.all_pools.get_or_init(|| Pools::all(snapshot, &self.replay));
-        Rows::new(snapshot, &self.replay, pools)
+    pub(crate) fn table_rows(&self) -> Rows<'_> {
+        let pools = self.all_pools.get_or_init(|| Pools::all(&self.replay));
+        Rows::new(&self.replay, pools)
     }
 
     /// What each allocation is for.
-    pub(crate) fn categories(&self, snapshot: &Snapshot) -> &Categories {
-        &self.conclusions(snapshot).categories
+    pub(crate) fn categories(&self) -> &Categories {
+        &self.conclusions().categories
     }
 
     /// What is concluded about each allocation.
-    pub(crate) fn conclusions(&self, snapshot: &Snapshot) -> &Conclusions {
-        self.conclusions.get_or_init(|| Conclusions::new(snapshot, &self.replay))
+    pub(crate) fn conclusions(&self) -> &Conclusions {
+        self.conclusions.get_or_init(|| self.replay.conclusions())
     }
 
     pub(crate) fn lanes(&self) -> &[Lane] {
@@ -296,6 +296,6 @@ impl Device {
     /// Names of the annotations that are open at a moment, outermost first; no more than a screen has room for.
     pub(crate) fn phases(&self, snapshot: &Snapshot, at: Moment) -> Vec<String> {
         let name = |span: Span| vramscope_format::phase(snapshot.text(span.name)).to_owned();
-        open_spans(self.replay.spans(snapshot), at).into_iter().take(MOST_PHASES).map(name).collect()
+        open_spans(self.replay.spans(), at).into_iter().take(MOST_PHASES).map(name).collect()
     }
 }

@@ -5,7 +5,7 @@ use vramscope_analysis::AllocIdx;
 use vramscope_snapshot::{Action, EventIdx, StackId};
 
 use crate::answers::{LineId, Page};
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 
 /// More rows than a screen shows are not sent at once.
 const MOST: u32 = 4096;
@@ -33,7 +33,7 @@ pub struct EventRow {
     pub place: String,
 }
 
-pub(crate) fn page(file: &File, device: &Device, first: u32, count: u32) -> Page<EventRow> {
+pub(crate) fn page(file: &File, device: &DeviceIndex, first: u32, count: u32) -> Page<EventRow> {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let events = device.events(snapshot);
     let total = replay.end().0;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::query::main_device;
 use vramscope_analysis::{
-    Counter, HeatInput, HeatMap, LEAST_RANKS, LineDifference, Moment, Outlier, RankDigest, Replay, curve,
+    Counter, Device, HeatInput, HeatMap, LEAST_RANKS, LineDifference, Moment, Outlier, RankDigest, curve,
     outliers,
 };
 use vramscope_format::{Units, change};
@@ -41,18 +41,18 @@ pub struct Figures {
 
 impl Figures {
     /// The figures of a file; `None` if nothing was allocated.
-    pub fn new(snapshot: &Snapshot, replays: &[Arc<Replay>], name: &Name) -> Option<Self> {
-        let replay = replays.get(main_device(snapshot, replays)?)?;
+    pub fn new(snapshot: &Snapshot, devices: &[Arc<Device>], name: &Name) -> Option<Self> {
+        let replay = devices.get(main_device(snapshot, devices)?)?;
         let rank = name.rank.map(|(_, number)| number);
         let moments = (replay.peak(Counter::Requested), replay.end());
         Some(Self {
-            digest: RankDigest::new(rank, (snapshot, replay.as_ref()), moments, |_, _| true),
+            digest: RankDigest::new(rank, replay, moments, |_, _| true),
             device: replay.device().0,
             device_name: snapshot.device_name(replay.device()),
-            devices: replays.len(),
+            devices: devices.len(),
             events: replay.events(),
             has_reserved: snapshot.has_reserved(replay.device()),
-            ooms: replays.iter().map(|replay| replay.ooms().len()).sum(),
+            ooms: devices.iter().map(|replay| replay.ooms().len()).sum(),
             verdict: replay.verdict().status.name().to_owned(),
             curve: curve(replay, (Moment::START, replay.end())),
         })

@@ -6,7 +6,7 @@ use vramscope_analysis::{Counter, Moment, Sum};
 use vramscope_snapshot::StackId;
 
 use crate::answers::LineId;
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::protocol::{AskHere, Which};
 use crate::sets::{self, Group};
 
@@ -55,7 +55,7 @@ const MOST: usize = 60;
 
 pub(crate) fn here(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     &AskHere { at, counter, by, ref only, .. }: &AskHere,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Here> {
@@ -79,12 +79,12 @@ pub(crate) fn here(
             Counter::Allocated | Counter::Active | Counter::Reserved => a.size,
         };
         let group = match by {
-            By::Category => Some(Group::Category(device.categories(&file.snapshot).of(index) as u8)),
+            By::Category => Some(Group::Category(device.categories().of(index) as u8)),
             By::Line => match file.stack_name(a.stack).line {
                 LineId(0) => Some(Group::Stack(a.stack)),
                 line => Some(Group::Line(line)),
             },
-            By::Module => device.module(file, index).map(|module| Group::Module(module.to_owned())),
+            By::Module => device.module(index).map(|module| Group::Module(module.to_owned())),
             By::Pool => Some(Group::Pool(a.pool)),
             By::Stream => Some(Group::Stream(a.stream)),
         };
@@ -110,11 +110,11 @@ pub(crate) fn here(
     Some(Here { at, all, rows: rows.into_iter().map(row).collect(), rest })
 }
 
-fn name(file: &File, device: &Device, group: Option<&Group>, stack: StackId) -> String {
+fn name(file: &File, device: &DeviceIndex, group: Option<&Group>, stack: StackId) -> String {
     match group {
         None => "outside of modules".to_owned(),
         Some(Group::Category(category)) => {
-            let names = device.categories(&file.snapshot).names();
+            let names = device.categories().names();
             names.get(usize::from(*category)).cloned().unwrap_or_default()
         }
         Some(Group::Line(_) | Group::Stack(_)) => file.stack_name(stack).place.clone(),

@@ -4,10 +4,10 @@ use std::borrow::Borrow;
 
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::{AllocIdx, Finding, KnownBy, Moment, RankDigest, Severity, compare_ranks};
-use vramscope_format::{size, words};
+use vramscope_format::{Units, size, words};
 
 use crate::answers::LineId;
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::sets::Group;
 
 /// What looks wrong on a device.
@@ -49,8 +49,8 @@ pub struct Insight {
 }
 
 /// What looks wrong, the worst first.
-pub(crate) fn insights(file: &File, device: &Device) -> Insights {
-    let found = vramscope_analysis::insights(&file.snapshot, &device.replay, &size);
+pub(crate) fn insights(file: &File, device: &DeviceIndex) -> Insights {
+    let found = device.replay.findings(Units::Binary);
     let largest = |finding: &Finding| Some(device.totals().get(&finding.site.stack?)?.largest);
     let clock = device.clock(&file.snapshot);
     let time = |at: Moment| clock.map_or(0, |clock| clock.of(at.min(device.replay.end())));
@@ -61,7 +61,7 @@ pub(crate) fn insights(file: &File, device: &Device) -> Insights {
         Insight { alloc: largest(finding), group, about, time, ..insight(finding) }
     };
     let found = found.iter().map(of_one).collect();
-    Insights { found, silence: vramscope_analysis::nothing_found(&file.snapshot, &device.replay, &size) }
+    Insights { found, silence: vramscope_analysis::nothing_found(&device.replay, &size) }
 }
 
 /// The allocations that a finding is about, and what they are called: those of its line, or of its pool.

@@ -8,7 +8,7 @@ use vramscope_analysis::pictures::{Columns, density};
 use vramscope_analysis::{AllocIdx, Allocation, GroupBy, Moment, Sum};
 
 use crate::answers::{LifetimeRow, LineId, Page};
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::protocol::{AskLifetimes, Which};
 use crate::rows::{self, NoRows};
 use crate::sets::Group;
@@ -22,7 +22,7 @@ const HEAD: usize = 2;
 
 pub(crate) fn page(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     ask: &AskLifetimes,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Page<LifetimeRow>, NoRows> {
@@ -53,7 +53,7 @@ pub(crate) fn page(
 /// The allocations of one group, in order of birth.
 struct Members<'a> {
     file: &'a File,
-    device: &'a Device,
+    device: &'a DeviceIndex,
     key: u64,
     by: GroupBy,
     members: &'a [u32],
@@ -135,7 +135,7 @@ fn weight(a: &Allocation, end: Moment) -> u64 {
 /// The rows of the view: allocations, and where groups begin.
 pub(crate) fn order(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     which: &Which,
     group: GroupBy,
     go_on: &dyn Fn() -> bool,
@@ -152,27 +152,27 @@ pub(crate) fn is_group(row: u32) -> bool {
 }
 
 /// What a group is known by.
-fn key(file: &File, device: &Device, row: u32, group: GroupBy) -> u64 {
+fn key(file: &File, device: &DeviceIndex, row: u32, group: GroupBy) -> u64 {
     let a = device.replay.allocation(AllocIdx(row));
     match group {
         GroupBy::Line => u64::from(file.stack_name(a.stack).line.0),
         GroupBy::Operator => u64::from(LineId::of(&file.stack_name(a.stack).operator).0),
         GroupBy::Stack => u64::from(a.stack.0),
-        GroupBy::Category => device.categories(&file.snapshot).of(AllocIdx(row)) as u64,
+        GroupBy::Category => device.categories().of(AllocIdx(row)) as u64,
         GroupBy::Phase => {
             device.phases(&file.snapshot, a.opened).last().map_or(0, |name| u64::from(LineId::of(name).0))
         }
     }
 }
 
-fn label(file: &File, device: &Device, row: u32, group: GroupBy) -> String {
+fn label(file: &File, device: &DeviceIndex, row: u32, group: GroupBy) -> String {
     let a = device.replay.allocation(AllocIdx(row));
     let name = file.stack_name(a.stack);
     match group {
         GroupBy::Line | GroupBy::Stack => name.place.clone(),
         GroupBy::Operator => name.operator.clone(),
         GroupBy::Category => {
-            let number = device.categories(&file.snapshot).of(AllocIdx(row));
+            let number = device.categories().of(AllocIdx(row));
             DEFAULT_CATEGORIES.get(number).map_or_else(String::new, |name| (*name).to_owned())
         }
         GroupBy::Phase => {
@@ -182,7 +182,7 @@ fn label(file: &File, device: &Device, row: u32, group: GroupBy) -> String {
 }
 
 /// Groups sorted by bytes × lifetime, each begun by a mark; members in order of birth.
-fn grouped(file: &File, device: &Device, rows: Vec<u32>, group: GroupBy) -> Vec<u32> {
+fn grouped(file: &File, device: &DeviceIndex, rows: Vec<u32>, group: GroupBy) -> Vec<u32> {
     let end = device.replay.end();
     let mut groups: HashMap<u64, (u64, Vec<u32>)> = HashMap::new();
     for row in rows {

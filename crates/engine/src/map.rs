@@ -3,11 +3,11 @@
 use vramscope_analysis::Moment;
 
 use crate::answers::{MapBlock, MapRange, MemoryMap};
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 
-pub(crate) fn map(file: &File, device: &Device, at: Moment, categories: bool) -> MemoryMap {
+pub(crate) fn map(file: &File, device: &DeviceIndex, at: Moment, categories: bool) -> MemoryMap {
     if categories {
-        device.categories(&file.snapshot);
+        device.categories();
     }
     let replay = &device.replay;
     let at = at.min(replay.end());

@@ -1,13 +1,15 @@
 //! A device at first sight, and a moment at a glance.
 
-use vramscope_analysis::{Capacity, Counter, Gap, Moment, RankDigest, Status, gap, recorded};
+use vramscope_analysis::{
+    Capacity, Counter, Gap, Moment, RankDigest, Status, gap, recorded, verdict_notes, verdict_sentence,
+};
 use vramscope_format::{count, phase, plural, size, words};
 use vramscope_snapshot::{Action, PoolId};
 
 use crate::answers::{Capabilities, LaneInfo, MomentInfo, OomInfo, SpanInfo, Summary};
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 
-pub(crate) fn summary(file: &File, device: &Device) -> Summary {
+pub(crate) fn summary(file: &File, device: &DeviceIndex) -> Summary {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let clock = device.clock(snapshot);
     let origin = clock.map_or(0, |clock| clock.origin());
@@ -37,7 +39,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
         device: snapshot.device_name(replay.device()),
         by_default: device.by_default,
         has_sql: false,
-        capacity: Capacity::of(snapshot, replay)
+        capacity: Capacity::of(replay)
             .filter(|capacity| !capacity.is_limit)
             .and_then(|capacity| u64::try_from(capacity.bytes).ok()),
         file_bytes: file.bytes,
@@ -50,9 +52,9 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
         peaks: Counter::ALL.map(|counter| replay.peak(counter)),
         peak_times: Counter::ALL.map(|counter| time(replay.peak(counter).at)),
         status: words(verdict.status.name()),
-        verdict: verdict.sentence(),
+        verdict: verdict_sentence(verdict, &size),
         exact: verdict.status == Status::Exact,
-        notes: verdict.notes.clone(),
+        notes: verdict_notes(verdict, &size),
         warnings: snapshot.warnings.clone(),
         settings: snapshot.settings.all.clone(),
         recorded: recorded(snapshot, replay.device(), &|bytes| size(bytes))
@@ -60,7 +62,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .map(|(name, words)| (name.to_owned(), words))
             .collect(),
         spans: replay
-            .spans(snapshot)
+            .spans()
             .iter()
             .map(|span| SpanInfo {
                 name: phase(snapshot.text(span.name)).to_owned(),
@@ -90,7 +92,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
             .collect(),
         streams: snapshot.streams.clone(),
         envelopes: device
-            .pools(snapshot)
+            .pools()
             .envelopes()
             .iter()
             .map(|envelope| {
@@ -105,7 +107,7 @@ pub(crate) fn summary(file: &File, device: &Device) -> Summary {
     }
 }
 
-pub(crate) fn moment(file: &File, device: &Device, at: Moment, whole: bool) -> MomentInfo {
+pub(crate) fn moment(file: &File, device: &DeviceIndex, at: Moment, whole: bool) -> MomentInfo {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let at = at.min(replay.end());
     let state = whole.then(|| replay.state(at));
@@ -117,7 +119,7 @@ pub(crate) fn moment(file: &File, device: &Device, at: Moment, whole: bool) -> M
             action => format!("{} {}", words(action.name()), size(event.size)),
         }
     });
-    let gap = state.as_ref().map(|state| gap(snapshot, replay, state));
+    let gap = state.as_ref().map(|state| gap(replay, state));
     let causes = gap.iter().flat_map(Gap::causes);
     MomentInfo {
         at,
@@ -132,9 +134,9 @@ pub(crate) fn moment(file: &File, device: &Device, at: Moment, whole: bool) -> M
 }
 
 /// What is compared between the ranks of a run.
-pub(crate) fn rank(file: &File, device: &Device) -> RankDigest {
+pub(crate) fn rank(file: &File, device: &DeviceIndex) -> RankDigest {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
     let number = || file.rank.split(' ').find_map(|word| word.parse().ok());
     let moments = (replay.peak(Counter::Requested), replay.end());
-    RankDigest::new(snapshot.rank.or_else(number), (snapshot, replay), moments, |_, _| true)
+    RankDigest::new(snapshot.rank.or_else(number), replay, moments, |_, _| true)
 }

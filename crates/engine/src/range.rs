@@ -6,7 +6,7 @@ use vramscope_analysis::{Counter, Moment, Peak, Sum};
 use vramscope_snapshot::{EventIdx, StackId};
 
 use crate::answers::LineId;
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::protocol::{AskRange, Stretch};
 use crate::sets::Group;
 use crate::tiles;
@@ -48,7 +48,7 @@ const STRIDE: u32 = 1 << 16;
 
 pub(crate) fn range(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     ask: &AskRange,
     go_on: &dyn Fn() -> bool,
 ) -> Option<RangeChange> {

@@ -6,11 +6,11 @@
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::pools::Pools;
 use vramscope_analysis::{
-    Known, ModulesBy, Moment, Stepwise, fragmentation, is_internal_phase, module_tree, phase_name, phases,
+    Known, ModulesBy, Moment, fragmentation, is_internal_phase, module_tree, phase_name, phases,
 };
 use vramscope_format::{bytes, change, count, duration, plural, pool_and_stream, share, size};
 
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::protocol::AskReport;
 use crate::sets::Group;
 
@@ -71,12 +71,12 @@ const SAMPLES: u32 = 40;
 /// Rows that are worth sending.
 const MOST: usize = 5000;
 
-pub(crate) fn report(file: &File, device: &Device, ask: &AskReport) -> Report {
+pub(crate) fn report(file: &File, device: &DeviceIndex, ask: &AskReport) -> Report {
     let at = ask.at.min(device.replay.end());
     let mut report = match ask.what {
-        ReportOf::Modules => modules(file, device, at),
+        ReportOf::Modules => modules(device, at),
         ReportOf::Phases => annotated(file, device),
-        ReportOf::Steps => steps(file, device),
+        ReportOf::Steps => steps(device),
         ReportOf::Pools => pools(file, device, at),
         ReportOf::Fragmentation => fragmented(file, device),
     };
@@ -109,12 +109,11 @@ fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }
 
-fn modules(file: &File, device: &Device, at: Moment) -> Report {
-    let (snapshot, replay) = (&file.snapshot, &device.replay);
-    let conclusions = device.conclusions(snapshot);
+fn modules(device: &DeviceIndex, at: Moment) -> Report {
+    let replay = &device.replay;
+    let conclusions = device.conclusions();
     let state = replay.state(at);
-    let (nodes, outside) =
-        module_tree(snapshot, replay, conclusions, &state, (ModulesBy::Module, None), |_, _| true);
+    let (nodes, outside) = module_tree(replay, conclusions, &state, (ModulesBy::Module, None), |_, _| true);
     if nodes.is_empty() {
         let heading = "No modules: the file names none in user_metadata, and no line of the model calls layers in a loop.";
         return Report { heading: heading.to_owned(), ..Report::default() };
@@ -141,7 +140,7 @@ fn modules(file: &File, device: &Device, at: Moment) -> Report {
             plural(nodes.len(), "module"),
             at.words(),
             size(outside.requested),
-            conclusions.modules.known_by().name(),
+            conclusions.modules().known_by().name(),
         ),
         name: "module".into(),
         columns: names(["requested", "activations", "backward", "peak", "allocations"]),
@@ -152,9 +151,9 @@ fn modules(file: &File, device: &Device, at: Moment) -> Report {
     }
 }
 
-fn annotated(file: &File, device: &Device) -> Report {
+fn annotated(file: &File, device: &DeviceIndex) -> Report {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
-    let all = phases(snapshot, replay);
+    let all = phases(replay);
     let found: Vec<_> = all.iter().filter(|phase| !is_internal_phase(snapshot.text(phase.name))).collect();
     if found.is_empty() {
         let heading =
@@ -187,10 +186,9 @@ fn annotated(file: &File, device: &Device) -> Report {
     }
 }
 
-fn steps(file: &File, device: &Device) -> Report {
-    let (snapshot, replay) = (&file.snapshot, &device.replay);
-    let steps = device.conclusions(snapshot).steps.clone();
-    let found = Stepwise::new(snapshot, replay, steps, None);
+fn steps(device: &DeviceIndex) -> Report {
+    let replay = &device.replay;
+    let found = replay.stepwise();
     if found.rows.is_empty() {
         let heading = "No steps were found. Mark them: with torch.profiler.record_function(\"step\"): … around each iteration.";
         return Report { heading: heading.to_owned(), ..Report::default() };
@@ -232,10 +230,10 @@ fn steps(file: &File, device: &Device) -> Report {
     }
 }
 
-fn pools(file: &File, device: &Device, at: Moment) -> Report {
-    let (snapshot, replay) = (&file.snapshot, &device.replay);
-    let pools = Pools::all(snapshot, replay);
-    let summaries = pools.summaries(snapshot, replay, at);
+fn pools(file: &File, device: &DeviceIndex, at: Moment) -> Report {
+    let replay = &device.replay;
+    let pools = Pools::all(replay);
+    let summaries = pools.summaries(replay, at);
     let most = summaries.iter().map(|summary| summary.now.reserved).max().unwrap_or(0);
     let rows: Vec<ReportRow> = pools
         .envelopes()
@@ -269,7 +267,7 @@ fn pools(file: &File, device: &Device, at: Moment) -> Report {
     }
 }
 
-fn fragmented(file: &File, device: &Device) -> Report {
+fn fragmented(file: &File, device: &DeviceIndex) -> Report {
     let replay = &device.replay;
     if !file.snapshot.has.addresses {
         return Report { heading: "Addresses: not in this file.".into(), ..Report::default() };

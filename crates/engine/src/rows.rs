@@ -9,7 +9,7 @@ use vramscope_format::table::csv_row;
 use vramscope_snapshot::{EventIdx, StackId};
 
 use crate::answers::{AllocationRow, Page, StackRow};
-use crate::device::{Device, File, Total, totals};
+use crate::device::{DeviceIndex, File, Total, totals};
 use crate::lifetimes;
 use crate::protocol::{AskCsv, CsvOf, Listing, Scope, Sort, Which};
 
@@ -47,12 +47,12 @@ pub(crate) fn sent<Row>(page: Result<Page<Row>, NoRows>) -> Option<Page<Row>> {
 /// The allocations that pass a filter, by number.
 pub(crate) fn filtered(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     which: &Which,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<u32>, NoRows> {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
-    let selection = Filter::lenient(&which.text)?.bind(snapshot, replay)?;
+    let selection = Filter::lenient(&which.text)?.bind(replay)?;
     let keeps = |index: AllocIdx, allocation: &Allocation| {
         which.group.as_ref().is_none_or(|group| group.has(file, device, index, allocation))
             && selection.keeps(snapshot, index, allocation)
@@ -97,7 +97,7 @@ fn page<Row>(order: &[u32], bytes: u64, first: u32, count: u32, row: impl FnMut(
 /// The allocations that a listing is about, in its order.
 fn sorted(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     list: &Listing,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Arc<Vec<u32>>, NoRows> {
@@ -119,9 +119,9 @@ fn sorted(
             }
         };
         if matches!(list.sort, Sort::Place | Sort::Category | Sort::Module) {
-            let conclusions = (list.sort != Sort::Place).then(|| device.conclusions(&file.snapshot));
+            let conclusions = (list.sort != Sort::Place).then(|| device.conclusions());
             let name = |row: &u32| {
-                let concluded = conclusions.map(|found| found.of(&file.snapshot, replay, AllocIdx(*row)));
+                let concluded = conclusions.map(|found| found.of(replay, AllocIdx(*row)));
                 match (list.sort, concluded) {
                     (Sort::Category, Some(concluded)) => concluded.category,
                     (Sort::Module, Some(concluded)) => concluded.module.unwrap_or_default(),
@@ -143,7 +143,7 @@ fn sorted(
 
 pub(crate) fn allocations(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     list: &Listing,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Page<AllocationRow>, NoRows> {
@@ -152,10 +152,10 @@ pub(crate) fn allocations(
     let bytes =
         order.iter().fold(0_u64, |sum, &row| sum.saturating_add(replay.allocation(AllocIdx(row)).requested));
     let clock = device.clock(&file.snapshot);
-    let conclusions = device.conclusions(&file.snapshot);
+    let conclusions = device.conclusions();
     Ok(page(&order, bytes, list.first, list.count, |&row| {
         let a = replay.allocation(AllocIdx(row));
-        let concluded = conclusions.of(&file.snapshot, replay, AllocIdx(row));
+        let concluded = conclusions.of(replay, AllocIdx(row));
         AllocationRow {
             owner: device.owner(file, AllocIdx(row), false),
             addr: a.addr,
@@ -173,7 +173,7 @@ pub(crate) fn allocations(
 
 pub(crate) fn stacks(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     list: &Listing,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Page<StackRow>, NoRows> {
@@ -216,7 +216,7 @@ pub(crate) fn stacks(
 /// A page of rows as lines of CSV.
 pub(crate) fn csv(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     AskCsv { table, first, count, .. }: &AskCsv,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Page<String>, NoRows> {
@@ -232,14 +232,14 @@ pub(crate) fn csv(
             };
             return Ok(Page { total, bytes, first, rows: rows.iter().map(line).collect(), problem });
         }
-        CsvOf::Events => return Ok(events_csv(file, device, *first, *count)),
+        CsvOf::Events => return Ok(events_csv(device, *first, *count)),
         // The session answers it: it is of no device.
         CsvOf::Sql(_) => return Ok(Page { total: 0, bytes: 0, first: 0, rows: Vec::new(), problem: None }),
         CsvOf::Allocations(list) => sorted(file, device, list, go_on)?,
         CsvOf::Lifetimes(which, group) => lifetimes::order(file, device, which, *group, go_on)?,
     };
-    let rows = device.table_rows(&file.snapshot);
-    let conclusions = device.conclusions(&file.snapshot);
+    let rows = device.table_rows();
+    let conclusions = device.conclusions();
     // Rows are counted as the view shows them; one that begins a group has nothing to write.
     let line = |&row: &u32| match lifetimes::is_group(row) {
         true => String::new(),
@@ -249,14 +249,14 @@ pub(crate) fn csv(
 }
 
 /// A page of events as lines of CSV.
-fn events_csv(file: &File, device: &Device, first: u32, count: u32) -> Page<String> {
-    let (snapshot, replay) = (&file.snapshot, &device.replay);
+fn events_csv(device: &DeviceIndex, first: u32, count: u32) -> Page<String> {
+    let replay = &device.replay;
     let total = replay.end().0;
     let end = first.saturating_add(count.min(MOST_ROWS)).min(total);
     let line = |row: u32| {
         let event = EventIdx(row);
         let after = replay.counters(Moment::after(event));
-        csv_row(&tables::event(snapshot, replay, event, after), Formulas::Escape)
+        csv_row(&tables::event(replay, event, after), Formulas::Escape)
     };
     Page { total, bytes: 0, first, rows: (first.min(end)..end).map(line).collect(), problem: None }
 }

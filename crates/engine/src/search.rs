@@ -7,12 +7,12 @@ use vramscope_analysis::{AllocIdx, Allocation, Sum};
 use vramscope_snapshot::StrId;
 
 use crate::answers::{Hit, LineId, SearchResults};
-use crate::device::{Device, File, Total, totals};
+use crate::device::{DeviceIndex, File, Total, totals};
 
 /// Results of each kind that are worth listing.
 const MOST_HITS: usize = 40;
 
-pub(crate) fn search(file: &File, device: &Device, text: &str) -> SearchResults {
+pub(crate) fn search(file: &File, device: &DeviceIndex, text: &str) -> SearchResults {
     let mut results = SearchResults::default();
     let text = text.trim();
     let text = text.strip_prefix("event ").map_or(text, str::trim);
@@ -41,16 +41,21 @@ fn is_moment(text: &str) -> bool {
     }
 }
 
-fn moment(file: &File, device: &Device, text: &str, results: &mut SearchResults) -> Result<(), QueryError> {
+fn moment(
+    file: &File,
+    device: &DeviceIndex,
+    text: &str,
+    results: &mut SearchResults,
+) -> Result<(), QueryError> {
     let spec: MomentSpec = text.parse().map_err(QueryError)?;
-    let at = spec.resolve(&file.snapshot, &device.replay, None)?;
+    let at = spec.resolve(&device.replay, None)?;
     let time = device.clock(&file.snapshot).map_or(0, |clock| clock.of(at));
     results.hits.push(Hit::Moment { at, time });
     Ok(())
 }
 
 /// Blocks around an address, or at an address that begins with the digits typed so far.
-fn addresses(file: &File, device: &Device, wanted: u64, results: &mut SearchResults) {
+fn addresses(file: &File, device: &DeviceIndex, wanted: u64, results: &mut SearchResults) {
     let begins = |addr: u64| {
         let digits = |n: u64| n.checked_ilog(16).unwrap_or(0);
         digits(addr).checked_sub(digits(wanted)).is_some_and(|more| addr >> (4 * more) == wanted)
@@ -74,9 +79,14 @@ fn addresses(file: &File, device: &Device, wanted: u64, results: &mut SearchResu
 }
 
 /// The lines of the allocations that a filter keeps, those with most bytes first.
-fn lines(file: &File, device: &Device, text: &str, results: &mut SearchResults) -> Result<(), QueryError> {
+fn lines(
+    file: &File,
+    device: &DeviceIndex,
+    text: &str,
+    results: &mut SearchResults,
+) -> Result<(), QueryError> {
     let (snapshot, replay) = (&file.snapshot, &device.replay);
-    let selection = Filter::lenient(text)?.bind(snapshot, replay)?;
+    let selection = Filter::lenient(text)?.bind(replay)?;
     let kept = replay.allocations().iter().filter(|(index, a)| selection.keeps(snapshot, *index, a));
     let mut stacks: Vec<_> = totals(replay, kept.map(|(index, _)| index)).into_iter().collect();
     stacks.sort_unstable_by_key(|(stack, _)| *stack);
@@ -109,14 +119,13 @@ fn add(sum: &mut Sum, more: Sum) {
     sum.bytes = sum.bytes.saturating_add(more.bytes);
 }
 
-fn phases(file: &File, device: &Device, text: &str, results: &mut SearchResults) {
+fn phases(file: &File, device: &DeviceIndex, text: &str, results: &mut SearchResults) {
     let snapshot = &file.snapshot;
     let Some(pattern) = Pattern::lenient(text) else { return };
     let clock = device.clock(snapshot);
     let time = |at| clock.map_or(0, |clock| clock.of(at));
     let mut found: BTreeMap<StrId, Hit> = BTreeMap::new();
-    for span in device.replay.spans(snapshot).iter().filter(|span| pattern.is_match(snapshot.text(span.name)))
-    {
+    for span in device.replay.spans().iter().filter(|span| pattern.is_match(snapshot.text(span.name))) {
         let hit = found.entry(span.name).or_insert_with(|| Hit::Phase {
             name: vramscope_format::phase(snapshot.text(span.name)).to_owned(),
             count: 0,

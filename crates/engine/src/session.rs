@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use vramscope_analysis::Replay;
+use vramscope_analysis::Device;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_snapshot::Snapshot;
 
 use crate::answers::{Response, Summary};
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::protocol::{Ask, AskCsv, AskDiff, CsvOf, Request, Source};
 use crate::sql::{OpenSnapshot, Sql};
 use crate::wire::{decode, encode};
@@ -27,10 +27,10 @@ impl OpenFile {
         rank: impl Into<String>,
         bytes: u64,
         snapshot: impl Into<Arc<Snapshot>>,
-        replays: impl IntoIterator<Item = impl Into<Arc<Replay>>>,
+        devices: impl IntoIterator<Item = impl Into<Arc<Device>>>,
     ) -> Self {
-        let replays = replays.into_iter().map(Into::into).collect();
-        Self(File::new(name.into(), rank.into(), bytes, snapshot.into(), replays))
+        let devices = devices.into_iter().map(Into::into).collect();
+        Self(File::new(name.into(), rank.into(), bytes, snapshot.into(), devices))
     }
 
     /// The same with what its process was for, where that is known from elsewhere than the file.
@@ -108,12 +108,12 @@ impl Session {
         let open = |file: &Arc<File>| OpenSnapshot {
             name: file.name.clone(),
             snapshot: Arc::clone(&file.snapshot),
-            replays: file.devices.iter().map(|device| Arc::clone(&device.replay)).collect(),
+            devices: file.devices.iter().map(|device| Arc::clone(&device.replay)).collect(),
         };
         self.files.iter().flatten().map(open).collect()
     }
 
-    fn at(&self, of: Source) -> Option<(&File, &Device)> {
+    fn at(&self, of: Source) -> Option<(&File, &DeviceIndex)> {
         let file = self.files.get(of.file as usize)?.as_deref()?;
         Some((file, file.devices.get(of.device as usize)?))
     }

@@ -8,7 +8,7 @@ use vramscope_analysis::{AllocIdx, Allocation, Counter, Moment, Peak, Sum};
 use vramscope_snapshot::{PoolId, StackId, StreamId};
 
 use crate::answers::{LineId, Owner};
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::protocol::{AskLevels, Stretch, Which};
 use crate::rows::{self, NoRows};
 use crate::tiles;
@@ -32,12 +32,12 @@ pub enum Group {
 
 impl Group {
     /// Whether an allocation is one of them.
-    pub(crate) fn has(&self, file: &File, device: &Device, index: AllocIdx, a: &Allocation) -> bool {
+    pub(crate) fn has(&self, file: &File, device: &DeviceIndex, index: AllocIdx, a: &Allocation) -> bool {
         match self {
             Self::Stack(stack) => a.stack == *stack,
             Self::Line(line) => file.stack_name(a.stack).line == *line,
-            Self::Category(category) => device.categories(&file.snapshot).of(index) == usize::from(*category),
-            Self::Module(path) => device.module(file, index).is_some_and(|module| {
+            Self::Category(category) => device.categories().of(index) == usize::from(*category),
+            Self::Module(path) => device.module(index).is_some_and(|module| {
                 module
                     .strip_prefix(path.as_str())
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -96,7 +96,7 @@ impl Set {
     /// The allocations that pass a filter.
     pub(crate) fn new(
         file: &File,
-        device: &Device,
+        device: &DeviceIndex,
         which: &Which,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Self, NoRows> {
@@ -107,14 +107,19 @@ impl Set {
     }
 
     /// The pile of a counter.
-    pub(crate) fn pile(&self, device: &Device, counter: Counter) -> &Pile {
-        let slot = Device::pile_slot(counter);
+    pub(crate) fn pile(&self, device: &DeviceIndex, counter: Counter) -> &Pile {
+        let slot = DeviceIndex::pile_slot(counter);
         self.piles[slot].get_or_init(|| Pile::of(&device.replay, counter, &self.members))
     }
 }
 
 /// A set that is made once and kept for a while. `None` if it was stopped; what is no filter matches nothing.
-pub(crate) fn set(file: &File, device: &Device, which: &Which, go_on: &dyn Fn() -> bool) -> Option<Arc<Set>> {
+pub(crate) fn set(
+    file: &File,
+    device: &DeviceIndex,
+    which: &Which,
+    go_on: &dyn Fn() -> bool,
+) -> Option<Arc<Set>> {
     if let Ok(sets) = device.sets.lock()
         && let Some((_, set)) = sets.iter().find(|(known, _)| known == which)
     {
@@ -136,7 +141,7 @@ pub(crate) fn set(file: &File, device: &Device, which: &Which, go_on: &dyn Fn() 
 
 pub(crate) fn levels(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     ask: &AskLevels,
     go_on: &dyn Fn() -> bool,
 ) -> Option<SetLevels> {

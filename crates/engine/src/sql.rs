@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::Replay;
+use vramscope_analysis::Device;
 use vramscope_snapshot::Snapshot;
 
 use crate::answers::Page;
@@ -31,8 +31,8 @@ pub struct OpenSnapshot {
     pub name: String,
     /// What the file says.
     pub snapshot: Arc<Snapshot>,
-    /// Each device's trace, replayed.
-    pub replays: Vec<Arc<Replay>>,
+    /// The devices, replayed.
+    pub devices: Vec<Arc<Device>>,
 }
 
 /// What can be asked.

@@ -7,7 +7,7 @@ use vramscope_analysis::pictures::{Axis, Cell, Columns, Lanes, Picture, Rows};
 use vramscope_analysis::{AllocIdx, Moment};
 
 use crate::answers::{Curve, Tile};
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::protocol::{AskLanes, AskOutline, AskTile, Stretch, Which};
 use crate::sets::{self, Set};
 
@@ -22,21 +22,21 @@ fn rows(stretch: Stretch, height: u32) -> u32 {
     height.min(MOST).min(MOST_CELLS / stretch.width.clamp(1, MOST))
 }
 
-pub(crate) fn columns(file: &File, device: &Device, stretch: Stretch) -> Columns {
+pub(crate) fn columns(file: &File, device: &DeviceIndex, stretch: Stretch) -> Columns {
     let clock = device.clock(&file.snapshot);
     Columns::new(&device.replay, clock, stretch.axis, stretch.x, stretch.width.min(MOST) as usize)
 }
 
 pub(crate) fn timeline(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     &AskTile { counter, stretch, y, height, pools, categories, ref only, .. }: &AskTile,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Tile> {
     let columns = columns(file, device, stretch);
     let rows = Rows::new(y, rows(stretch, height) as usize);
     if categories {
-        device.categories(&file.snapshot);
+        device.categories();
     }
     let set = some(file, device, only, go_on)?;
     let pile = match &set {
@@ -49,7 +49,7 @@ pub(crate) fn timeline(
 
 pub(crate) fn lanes(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     &AskLanes { counter, stretch, lanes: ref wanted, height, categories, .. }: &AskLanes,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Tile> {
@@ -63,7 +63,7 @@ pub(crate) fn lanes(
     let mut placed: Vec<_> = wanted.iter().filter_map(place).collect();
     placed.sort_by_key(|(lane, _)| lane.addr);
     if categories {
-        device.categories(&file.snapshot);
+        device.categories();
     }
     let lanes = Lanes::new(placed);
     let picture = lanes.picture(&device.replay, counter, &columns, height as usize, go_on)?;
@@ -71,7 +71,12 @@ pub(crate) fn lanes(
 }
 
 /// The allocations of a picture, if it is not of all. The outer `None` says that it was stopped.
-fn some(file: &File, device: &Device, only: &Which, go_on: &dyn Fn() -> bool) -> Option<Option<Arc<Set>>> {
+fn some(
+    file: &File,
+    device: &DeviceIndex,
+    only: &Which,
+    go_on: &dyn Fn() -> bool,
+) -> Option<Option<Arc<Set>>> {
     if *only == Which::default() {
         return Some(None);
     }
@@ -79,7 +84,7 @@ fn some(file: &File, device: &Device, only: &Which, go_on: &dyn Fn() -> bool) ->
 }
 
 /// Numbers allocations by their appearance here, so that a picture is small to send and quick to color.
-fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f64, f64)) -> Tile {
+fn tile(file: &File, device: &DeviceIndex, picture: &Picture, stretch: Stretch, y: (f64, f64)) -> Tile {
     let mut owners = Vec::new();
     let mut known: HashMap<(AllocIdx, bool), u32> = HashMap::new();
     let mut cells = Vec::with_capacity(picture.cells.len());
@@ -118,7 +123,7 @@ fn tile(file: &File, device: &Device, picture: &Picture, stretch: Stretch, y: (f
 
 pub(crate) fn outline(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     &AskOutline { counter, stretch, alloc, pools, ref only, .. }: &AskOutline,
     go_on: &dyn Fn() -> bool,
 ) -> Option<Vec<Option<(u64, u64)>>> {
@@ -132,7 +137,7 @@ pub(crate) fn outline(
     Some(shown.into_iter().map(|at| pile.place(&device.replay, alloc, at?)).collect())
 }
 
-pub(crate) fn curve(file: &File, device: &Device, stretch: Stretch) -> Curve {
+pub(crate) fn curve(file: &File, device: &DeviceIndex, stretch: Stretch) -> Curve {
     let columns = columns(file, device, stretch);
     let most = columns.iter().map(|moments| {
         let (from, to) = moments?;
@@ -142,7 +147,7 @@ pub(crate) fn curve(file: &File, device: &Device, stretch: Stretch) -> Curve {
 }
 
 /// A stretch on the other axis: from the first moment that it shows to the last.
-pub(crate) fn convert(file: &File, device: &Device, from: Axis, x: (f64, f64)) -> (f64, f64) {
+pub(crate) fn convert(file: &File, device: &DeviceIndex, from: Axis, x: (f64, f64)) -> (f64, f64) {
     let Some(clock) = device.clock(&file.snapshot) else { return x };
     // A moment in part is a part of the time that it lasts.
     let time = |at: f64| {

@@ -8,10 +8,10 @@ use vramscope_analysis::{
 use vramscope_snapshot::{FrameId, Has};
 
 use crate::answers::{DiffTree, DiffTreeNode, Label, LineId, Tree, TreeNode};
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::protocol::Weigh;
 
-fn call_tree(file: &File, device: &Device, weigh: Weigh, direction: Direction, own: bool) -> CallTree {
+fn call_tree(file: &File, device: &DeviceIndex, weigh: Weigh, direction: Direction, own: bool) -> CallTree {
     let replay = &device.replay;
     let weights = match weigh {
         Weigh::Live(at) => live_weights(&replay.state(at.min(replay.end())), |_, _| true),
@@ -54,7 +54,7 @@ fn rows(children: &[usize]) -> Vec<u32> {
     children.iter().map(|&child| child as u32).collect()
 }
 
-pub(crate) fn tree(file: &File, device: &Device, weigh: Weigh, inverted: bool, own: bool) -> Tree {
+pub(crate) fn tree(file: &File, device: &DeviceIndex, weigh: Weigh, inverted: bool, own: bool) -> Tree {
     let direction = if inverted { Direction::Inverted } else { Direction::TopDown };
     let tree = call_tree(file, device, weigh, direction, own);
     let line = |frame| Line::new(&file.snapshot, file.snapshot.stacks.frame(frame));
@@ -71,8 +71,8 @@ pub(crate) fn tree(file: &File, device: &Device, weigh: Weigh, inverted: bool, o
 }
 
 pub(crate) fn diff(
-    before: ((&File, &Device), Moment),
-    after: ((&File, &Device), Moment),
+    before: ((&File, &DeviceIndex), Moment),
+    after: ((&File, &DeviceIndex), Moment),
     own: bool,
 ) -> DiffTree {
     let [before, after] =

@@ -8,7 +8,7 @@ use vramscope_analysis::whatif::{Limit, Remark, Row, Simulation, Under, WhatIf, 
 use vramscope_format::Units;
 use vramscope_simulate::{End, SimulatedSegment, Study};
 
-use crate::device::{Device, File};
+use crate::device::{DeviceIndex, File};
 use crate::protocol::Stretch;
 
 /// Settings whose simulations are kept.
@@ -83,16 +83,16 @@ impl SimulatedRange {
     }
 }
 
-fn study<'a>(file: &File, device: &'a Device) -> Result<&'a Study, String> {
+fn study<'a>(file: &File, device: &'a DeviceIndex) -> Result<&'a Study, String> {
     let make = || Study::new(&file.snapshot, device.replay.device(), None).map_err(|error| error.to_string());
     device.study.get_or_init(make).as_ref().map_err(String::clone)
 }
 
-fn words<'a>(file: &'a File, device: &'a Device, study: &'a Study) -> WhatIf<'a> {
+fn words<'a>(file: &'a File, device: &'a DeviceIndex, study: &'a Study) -> WhatIf<'a> {
     WhatIf { snapshot: &file.snapshot, replay: &device.replay, study, units: Units::default() }
 }
 
-pub(crate) fn simulable(file: &File, device: &Device, limit: Limit) -> Simulable {
+pub(crate) fn simulable(file: &File, device: &DeviceIndex, limit: Limit) -> Simulable {
     let study = match study(file, device) {
         Ok(study) => study,
         Err(refused) => return Simulable { refused: Some(refused), ..Simulable::default() },
@@ -109,7 +109,7 @@ pub(crate) fn simulable(file: &File, device: &Device, limit: Limit) -> Simulable
 /// Simulates until `orders` orders are done. `Ok(None)` if `go_on` said to stop; the error says why it cannot be.
 fn simulation(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     under: &Under,
     orders: usize,
     go_on: &dyn Fn() -> bool,
@@ -137,7 +137,7 @@ fn simulation(
 /// A setting after some orders of addresses. `None` if `go_on` said to stop.
 pub(crate) fn simulate(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     under: &Under,
     orders: u32,
     go_on: &dyn Fn() -> bool,
@@ -157,7 +157,7 @@ pub(crate) fn simulate(
 /// Reserved bytes of a simulation, the highest of each column; `None` outside it. Nothing where it cannot be simulated.
 pub(crate) fn curve(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     under: &Under,
     stretch: Stretch,
     go_on: &dyn Fn() -> bool,
@@ -179,7 +179,7 @@ pub(crate) fn curve(
 /// The simulated map of memory at a moment. `None` if `go_on` said to stop.
 pub(crate) fn map(
     file: &File,
-    device: &Device,
+    device: &DeviceIndex,
     under: &Under,
     at: Moment,
     go_on: &dyn Fn() -> bool,

@@ -1,8 +1,9 @@
 //! Requests and answers on real recordings.
 
 use crate::common;
+use std::sync::Arc;
 use vramscope_analysis::query::MomentSpec;
-use vramscope_analysis::{AllocIdx, Counter, Moment, Replay};
+use vramscope_analysis::{AllocIdx, Counter, Device, Moment, verdict_sentence};
 use vramscope_engine::*;
 use vramscope_snapshot::Reader;
 use vramscope_testkit::{Dialect, Options};
@@ -139,7 +140,7 @@ fn addresses_lines_and_phases_are_found() {
 #[test]
 fn moments_are_found_as_they_are_typed_elsewhere() {
     let recording = open("oom");
-    let Recording { session, of, replay, snapshot } = &recording;
+    let Recording { session, of, replay, .. } = &recording;
     for text in [
         "start",
         "end",
@@ -153,7 +154,7 @@ fn moments_are_found_as_they_are_typed_elsewhere() {
         "in:backward#2:end",
     ] {
         let spec: MomentSpec = text.parse().unwrap();
-        let at = spec.resolve(snapshot, replay, None).unwrap();
+        let at = spec.resolve(replay, None).unwrap();
         let found = hits(&recording, text);
         assert!(matches!(found[..], [Hit::Moment { at: found, .. }] if found == at), "{text}: {found:?}");
     }
@@ -213,11 +214,11 @@ fn words_are_those_of_the_analysis() {
     for name in ["oom", "expandable"] {
         let Recording { session, of, replay, snapshot } = open(name);
         let summary = session.ask(AskSummary { of }).unwrap();
-        assert_eq!(summary.verdict, replay.verdict().sentence());
+        assert_eq!(summary.verdict, verdict_sentence(replay.verdict(), &vramscope_format::size));
         assert_eq!(summary.device, snapshot.device_name(replay.device()));
         let at = replay.peak(Counter::Requested).at;
         let info = session.ask(AskMoment { of, at, whole: true }).unwrap();
-        let gap = vramscope_analysis::gap(&snapshot, &replay, &replay.state(at));
+        let gap = vramscope_analysis::gap(&replay, &replay.state(at));
         let causes: Vec<_> = gap.words().into_iter().filter(|(_, bytes)| *bytes > 0).collect();
         let told: Vec<_> = info.gap.iter().map(|(cause, bytes)| (cause.as_str(), *bytes)).collect();
         assert_eq!(told, causes);
@@ -226,11 +227,11 @@ fn words_are_those_of_the_analysis() {
 
 #[test]
 fn replays_are_shared_with_the_caller_that_opened_the_file() {
-    let snapshot = common::read("oom");
-    let replays: Vec<_> = Replay::all(&snapshot).into_iter().map(std::sync::Arc::new).collect();
+    let snapshot = Arc::new(common::read("oom"));
+    let replays: Vec<_> = Device::all(&snapshot).into_iter().map(Arc::new).collect();
     let mut session = Session::default();
     session.add(OpenFile::new("oom.pickle", "", 1, snapshot, replays.clone()));
-    assert_eq!(std::sync::Arc::strong_count(&replays[0]), 2);
+    assert_eq!(Arc::strong_count(&replays[0]), 2);
 }
 
 #[test]
@@ -238,8 +239,8 @@ fn every_device_of_a_file_is_compared_with_the_ranks() {
     let recorded = vramscope_testkit::record(&Options { devices: 2, events: 2_000, ..Options::default() });
     let mut reader = Reader::new();
     reader.feed(&recorded.pickle(Dialect::Protocol(4))).unwrap();
-    let snapshot = reader.finish().unwrap();
-    let replays = Replay::all(&snapshot);
+    let snapshot = Arc::new(reader.finish().unwrap());
+    let replays = Device::all(&snapshot);
     let mut session = Session::default();
     let sources = session.add(OpenFile::new("rank3.pickle", "rank 3", 1, snapshot, replays));
     let digest = |of: Source| session.ask(AskRank { of }).unwrap();

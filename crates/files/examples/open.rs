@@ -16,7 +16,7 @@ fn main() {
         match open(&input, cache.as_ref(), &()) {
             Ok(opened) => {
                 let events: u64 = opened.snapshot.traces.iter().map(|trace| trace.events.len() as u64).sum();
-                println!("{}: {} devices, {events} events", opened.path.display(), opened.replays.len());
+                println!("{}: {} devices, {events} events", opened.path.display(), opened.devices.len());
             }
             Err(error) => eprintln!("{error}"),
         }

@@ -21,7 +21,7 @@ pub use cache::{Answer, Cache, Entry, Question};
 pub use find::{Input, as_written, find, find_until};
 pub use folders::config_folder;
 pub use json::{escape_json, json};
-pub use open::{OpenError, Opened, Progress, SAMPLES, Whole, open, open_bytes, open_each};
+pub use open::{OpenError, Opened, Progress, findings, open, open_bytes, open_each};
 pub use regular::{Links, read_regular};
 pub use walk::LeftOut;
 pub use write::{

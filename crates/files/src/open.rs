@@ -6,19 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use vramscope_analysis::categories::{Categories, Curves};
-use vramscope_analysis::pools::PoolTable;
-use vramscope_analysis::query::WholeTrace;
-use vramscope_analysis::{
-    CallTable, Conclusions, Finding, Fragmentation, Lives, Minimum, ModulePeaks, Moment, Replay, Span,
-    SpanSums, Stepwise, fragmentation, insights, lives, minimum, out_of_memory, prepare_insights,
-};
+use vramscope_analysis::{Device, Finding};
 use vramscope_format::Units;
 use vramscope_mapped::Store;
 use vramscope_naming::Name;
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
-use crate::cache::{Cache, Facts, Failures, Fingerprint, Keep, in_memory};
+use crate::cache::{Cache, Facts, Fingerprint, Storing, in_memory};
 use crate::fetch::{Fetched, Fetching};
 use crate::find::Input;
 use crate::regular::{Links, open_regular};
@@ -84,9 +78,6 @@ impl OpenError {
     }
 }
 
-/// Moments at which fragmentation is looked at, unless another number is asked for.
-pub const SAMPLES: u32 = 16;
-
 /// An input that is ready for any question.
 #[derive(Debug)]
 pub struct Opened {
@@ -98,145 +89,46 @@ pub struct Opened {
     pub bytes: u64,
     /// What the file says.
     pub snapshot: Arc<Snapshot>,
-    /// Each device's trace, replayed.
-    pub replays: Vec<Arc<Replay>>,
+    /// The devices, replayed.
+    pub devices: Vec<Arc<Device>>,
     /// Whether it came from the cache.
     pub from_cache: bool,
-    /// What the cache keeps of it.
-    facts: Option<Arc<Facts>>,
+    /// The entry in the cache being written. Dropping the last handle to the file waits for it.
+    storing: Option<Arc<Storing>>,
 }
 
 impl Opened {
     /// What somebody else has read and replayed. `path` may stand for what is no file.
-    pub fn of(path: PathBuf, bytes: u64, snapshot: Arc<Snapshot>, replays: Vec<Arc<Replay>>) -> Self {
+    pub fn of(path: PathBuf, bytes: u64, snapshot: Arc<Snapshot>, devices: Vec<Arc<Device>>) -> Self {
         let name = vramscope_naming::name(&path.to_string_lossy().replace('\\', "/"));
-        ready(&Input::new(path, name, true), bytes, snapshot, replays)
+        ready(&Input::new(path, name, true), bytes, snapshot, devices)
     }
 
-    /// A second handle to the same file. Both share the snapshot and its replays.
+    /// A second handle to the same file. Both share the snapshot and its devices.
     pub fn again(&self) -> Self {
         Self {
             path: self.path.clone(),
             name: self.name.clone(),
             bytes: self.bytes,
             snapshot: Arc::clone(&self.snapshot),
-            replays: self.replays.clone(),
+            devices: self.devices.clone(),
             from_cache: self.from_cache,
-            facts: self.facts.clone(),
-        }
-    }
-
-    /// What is concluded about the allocations of one of the replays.
-    pub fn conclusions(&self, replay: &Replay) -> Conclusions {
-        self.once(replay, || Conclusions::new(&self.snapshot, replay))
-    }
-
-    /// What is worth a word about a device, with sizes in binary units.
-    pub fn findings(&self, replay: &Replay) -> Vec<Finding> {
-        let size = |bytes| Units::Binary.size(bytes);
-        self.once(replay, || {
-            let prepare = || prepare_insights(&self.snapshot, replay);
-            rayon::join(prepare, || insights(&self.snapshot, replay, &size)).1
-        })
-    }
-
-    /// The annotations of a device as spans, in order of beginning.
-    pub fn spans(&self, replay: &Replay) -> Vec<Span> {
-        self.once(replay, || replay.spans(&self.snapshot).to_vec())
-    }
-
-    /// What each of [`Opened::spans`] does to memory.
-    pub fn span_sums(&self, replay: &Replay, spans: &[Span]) -> Vec<SpanSums> {
-        self.once(replay, || SpanSums::each(replay, spans))
-    }
-
-    /// What is to be said about allocations that failed, with sizes in binary units.
-    pub fn failures(&self, replay: &Replay) -> Vec<Finding> {
-        let made = self.once(replay, || {
-            let size = |bytes| Units::Binary.size(bytes);
-            Failures(out_of_memory(&self.snapshot, replay, &size))
-        });
-        made.0
-    }
-
-    /// Categories of a device over the whole trace.
-    pub fn curves(&self, replay: &Replay, conclusions: &Conclusions) -> Curves {
-        self.once(replay, || Curves::new(&self.snapshot, replay, &conclusions.categories))
-    }
-
-    /// The peaks of the modules of a device.
-    pub fn module_peaks(&self, replay: &Replay, conclusions: &Conclusions) -> ModulePeaks {
-        self.once(replay, || ModulePeaks::new(&self.snapshot, replay, conclusions))
-    }
-
-    /// The memory pools of a device.
-    pub fn pools(&self, replay: &Replay) -> PoolTable {
-        self.once(replay, || PoolTable::new(&self.snapshot, replay))
-    }
-
-    /// What all steps of a device need.
-    pub fn stepwise(&self, replay: &Replay) -> Stepwise {
-        self.once(replay, || Stepwise::new(&self.snapshot, replay, self.conclusions(replay).steps, None))
-    }
-
-    /// All device calls.
-    pub fn calls(&self, replay: &Replay) -> CallTable {
-        self.once(replay, || CallTable::new(&self.snapshot, replay))
-    }
-
-    /// The lives of all blocks of a device.
-    pub fn lives(&self, replay: &Replay) -> Lives {
-        self.once(replay, || {
-            lives(&self.snapshot, replay, &self.conclusions(replay).steps, replay.allocations().iter())
-        })
-    }
-
-    /// The least memory that the requests of a device need.
-    pub fn minimum(&self, replay: &Replay) -> Minimum {
-        self.once(replay, || minimum(replay))
-    }
-
-    /// How fragmented a device is from the first event to the last, at [`SAMPLES`] moments and the end, for the largest
-    /// request.
-    pub fn fragmentation(&self, replay: &Replay) -> Fragmentation {
-        let whole = (Moment::START, replay.end());
-        self.once(replay, || fragmentation(replay, whole, SAMPLES, None, |_| true))
-    }
-
-    /// A fact that follows from the whole trace of a device. Of a file in the cache it is worked out once.
-    fn once<T: Keep>(&self, replay: &Replay, make: impl FnOnce() -> T) -> T {
-        // Frames that the user passes over may change it.
-        match self.facts.as_ref().filter(|_| self.snapshot.ignored_frames.is_empty()) {
-            Some(facts) => facts.once(replay.device(), make),
-            None => make(),
+            storing: self.storing.clone(),
         }
     }
 
     /// Waits until the cache is written, which goes on in the background after opening. Otherwise that happens when the last
     /// handle to the file is dropped.
     pub fn wait_until_cached(&self) {
-        if let Some(facts) = &self.facts {
-            facts.wait();
+        if let Some(storing) = &self.storing {
+            storing.wait();
         }
     }
 }
 
-/// What filters of one of the replays of a file may need.
-#[derive(Clone, Copy, Debug)]
-pub struct Whole<'a>(pub &'a Opened, pub &'a Replay);
-
-impl WholeTrace for Whole<'_> {
-    fn categories(&self) -> Categories {
-        self.0.conclusions(self.1).categories
-    }
-
-    fn pools(&self) -> PoolTable {
-        self.0.pools(self.1)
-    }
-
-    fn spans(&self) -> Vec<Span> {
-        self.0.spans(self.1)
-    }
+/// Everything that looks wrong on a device. What findings need last is worked out beside the rest.
+pub fn findings(device: &Device, units: Units) -> Vec<Finding> {
+    rayon::join(|| device.prepare_findings(), || device.findings(units)).1
 }
 
 /// Receives progress while a file is read.
@@ -291,13 +183,11 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         let mend = move || mended(&again, &source, &path, &beside);
         if let Some((snapshot, replays)) = cache.load(fingerprint, Box::new(mend)) {
             progress.advance(bytes);
-            let replays = replays.into_iter().map(Arc::new).collect();
-            let facts = Some(Arc::new(Facts::of_entry(cache.clone(), fingerprint.clone())));
-            return Ok(Opened {
-                from_cache: true,
-                facts,
-                ..ready(input, bytes, Arc::new(snapshot), replays)
-            });
+            let snapshot = Arc::new(snapshot);
+            let facts = Arc::new(Facts::new(cache.clone(), fingerprint.clone()));
+            let devices = replays.into_iter().map(|replay| Device::of(Arc::clone(&snapshot), replay));
+            let devices = devices.map(|device| facts.of(device)).collect();
+            return Ok(Opened { from_cache: true, ..ready(input, bytes, snapshot, devices) });
         }
     }
     let (mut snapshot, bytes) = fetched(Fetching::start(|| Ok(file)), bytes)?;
@@ -320,8 +210,9 @@ fn mended(cache: &Cache, source: &Fingerprint, path: &Path, sidecars: &[Sidecar]
         let (mut snapshot, _) = read(&fetching, bytes, path, &()).map_err(|error| error.to_string())?;
         sidecar::add(&mut snapshot, path, sidecars);
         // In turn: whoever waits for these columns may occupy all other threads.
-        let replays = Replay::all(&snapshot);
-        in_memory(&snapshot, &replays).map_err(|error| error.to_string())
+        let snapshot = Arc::new(snapshot);
+        let devices = Device::all(&snapshot);
+        in_memory(&snapshot, devices.iter().map(Device::replay)).map_err(|error| error.to_string())
     };
     again().unwrap_or_else(|error| {
         eprintln!(
@@ -356,11 +247,14 @@ pub fn open_each<T: Send>(
 /// Replays what was read, and puts that into the cache in the background.
 fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, Fingerprint)>) -> Opened {
     let snapshot = Arc::new(snapshot);
-    let replays: Vec<_> = Replay::all_with(&snapshot, &both).into_iter().map(Arc::new).collect();
-    let facts = cache.map(|(cache, source)| {
-        Arc::new(Facts::storing(cache, source, Arc::clone(&snapshot), replays.clone()))
-    });
-    Opened { facts, ..ready(input, bytes, snapshot, replays) }
+    let devices = Device::all_with(&snapshot, &both).into_iter();
+    let Some((cache, source)) = cache else {
+        return ready(input, bytes, snapshot, devices.map(Arc::new).collect());
+    };
+    let facts = Arc::new(Facts::new(cache, source));
+    let devices: Vec<_> = devices.map(|device| facts.of(device)).collect();
+    let storing = Some(Arc::new(facts.store_entry(Arc::clone(&snapshot), devices.clone())));
+    Opened { storing, ..ready(input, bytes, snapshot, devices) }
 }
 
 /// Does two things at once, where there are cores for it.
@@ -369,9 +263,9 @@ fn both(one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
 }
 
 /// What is read and replayed.
-fn ready(input: &Input, bytes: u64, snapshot: Arc<Snapshot>, replays: Vec<Arc<Replay>>) -> Opened {
+fn ready(input: &Input, bytes: u64, snapshot: Arc<Snapshot>, devices: Vec<Arc<Device>>) -> Opened {
     let (path, name) = (input.path.clone(), input.name.clone().with_what_the_file_says(&snapshot));
-    Opened { path, name, bytes, snapshot, replays, from_cache: false, facts: None }
+    Opened { path, name, bytes, snapshot, devices, from_cache: false, storing: None }
 }
 
 /// Parses what is fetched, to its end.

@@ -76,7 +76,7 @@ fn all_ranks_are_read_and_come_in_order() {
         fs::write(folder.path().join(&name), recording(&format!("{name}.xz"))).unwrap();
     }
     let inputs = find(&[folder.path().to_owned()]).0;
-    let ranks = open_each(&inputs, None, &(), |opened| (opened.name.rank, opened.replays[0].events()));
+    let ranks = open_each(&inputs, None, &(), |opened| (opened.name.rank, opened.devices[0].events()));
     let ranks: Vec<_> = ranks.into_iter().map(Result::unwrap).collect();
     let numbers: Vec<_> = ranks.iter().map(|(rank, _)| rank.unwrap()).collect();
     assert_eq!(numbers, [0, 1, 2, 3].map(|rank| (RankKind::Rank, rank)));

@@ -27,7 +27,7 @@ fn outside(opened: &Opened) -> Vec<(&str, i64, i64)> {
 #[test]
 fn a_workspace_is_a_constant_band() {
     let opened = opened(&fixture().join("oom_snapshot_4100_20261115064512.pickle"));
-    let replay = &opened.replays[0];
+    let replay = &opened.devices[0];
     let level = |at: u32| {
         let counters = replay.counters(Moment(at));
         (counters.allocated / MIB, counters.reserved / MIB)
@@ -79,7 +79,7 @@ fn an_xpu_is_replayed_like_a_gpu() {
         {"action": "free_completed", "addr": 5120, "size": 500, "stream": 139637976727552, "time_us": 13}]],
       "allocator_settings": {"PYTORCH_ALLOC_CONF": "", "expandable_segments": false}}"#;
     let opened = open_bytes("xpu.json", json.as_bytes()).unwrap();
-    let replay = &opened.replays[0];
+    let replay = &opened.devices[0];
     assert_eq!(replay.verdict().status, Status::Exact);
     // 1000 bytes are a block of 1024, 500 one of 512.
     let peak = replay.counters(replay.peak(Counter::Requested).at);

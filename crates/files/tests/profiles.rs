@@ -36,7 +36,7 @@ fn a_tree_of_profiles_is_its_ranks() {
             opened.name.rank,
             opened.name.role.clone(),
             opened.name.group.clone(),
-            opened.replays[0].peak(Counter::Allocated).bytes,
+            opened.devices[0].peak(Counter::Allocated).bytes,
         )
     });
     let opened: Vec<_> = opened.into_iter().map(Result::unwrap).collect();
@@ -58,7 +58,7 @@ fn a_profile_may_be_named_itself() {
         let (found, _) = find(&[path]);
         let opened = open(&found[0], None, &()).unwrap();
         assert_eq!((found.len(), opened.name.rank), (1, Some((RankKind::Rank, 1))));
-        assert_eq!(opened.replays[0].peak(Counter::Allocated).bytes, PEAK);
+        assert_eq!(opened.devices[0].peak(Counter::Allocated).bytes, PEAK);
     }
 }
 
@@ -81,12 +81,12 @@ fn what_is_missing_costs_nothing_else() {
     let (found, _) = find(&[root.path().to_owned()]);
     let opened = open(&found[0], None, &()).unwrap();
     assert_eq!((opened.name.rank, opened.name.role.as_deref()), (None, Some("rollout")));
-    assert_eq!(opened.replays[0].peak(Counter::Allocated).bytes, PEAK);
+    assert_eq!(opened.devices[0].peak(Counter::Allocated).bytes, PEAK);
     assert!(opened.snapshot.warnings.is_empty());
 
     fs::remove_file(output.join("operator_memory.csv")).unwrap();
     let curve = open(&found[0], None, &()).unwrap();
-    assert_eq!(curve.replays[0].peak(Counter::Allocated).bytes, PEAK, "the curve alone has the level");
+    assert_eq!(curve.devices[0].peak(Counter::Allocated).bytes, PEAK, "the curve alone has the level");
     fs::remove_file(output.join("memory_record.csv")).unwrap();
     let error = open(&found[0], None, &()).unwrap_err().to_string();
     assert!(
@@ -124,7 +124,7 @@ fn the_database_comes_first_and_the_tables_take_its_place() {
 
     fs::write(&database, "SQLite format 3\0 and then nothing").unwrap();
     let damaged = opened().unwrap();
-    assert_eq!(damaged.replays[0].peak(Counter::Allocated).bytes, PEAK);
+    assert_eq!(damaged.devices[0].peak(Counter::Allocated).bytes, PEAK);
     assert!(damaged.snapshot.warnings[0].contains("shorter than its header"));
     fs::remove_file(output.join("operator_memory.csv")).unwrap();
     fs::remove_file(output.join("memory_record.csv")).unwrap();

@@ -6,7 +6,7 @@
 //!
 //! Nothing here touches a path, a clock or a thread: callers bring the bytes.
 
-pub mod ipc;
+pub mod embedded;
 pub mod model;
 mod read;
 pub mod stored;

@@ -1,7 +1,8 @@
-//! A snapshot as columns of a file, which are read where they lie.
+//! A snapshot as named columns: in the file of a cache, which are read where they lie, and in a report.
 //!
 //! Everything that grows with the trace is a column of its own. The rest is small and encoded as one.
-//! Nothing that comes back is checked against each other: the file's checksums say that it is what was written.
+//! Nothing that comes back is checked against each other here. The cache's checksums say that it is what was written;
+//! [`embedded`](crate::embedded) checks what a report holds.
 
 use std::io::{self, Seek, Write};
 use std::sync::OnceLock;
@@ -10,20 +11,83 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use vramscope_mapped::{Buffer, Pod, Store, StoreError, Writer};
 
-use crate::model::{Column, Kept, Snapshot, StackTable, Storage, StringTable, Trace};
+use crate::model::{Column, DeviceId, Kept, Snapshot, StackTable, Storage, StringTable, Trace};
 
-/// Adds a snapshot to a file, with the stacks that replays have added to it.
+/// Place that columns are written to.
+pub trait ColumnSink {
+    /// Adds a column.
+    fn put<T: Pod>(&mut self, name: &str, values: &[T]) -> io::Result<()>;
+}
+
+impl<W: Write + Seek> ColumnSink for Writer<W> {
+    fn put<T: Pod>(&mut self, name: &str, values: &[T]) -> io::Result<()> {
+        Self::put(self, name, values)
+    }
+}
+
+/// Place that columns are read from. Some have them only in the order in which they were written.
+pub trait ColumnSource {
+    /// Returns a column.
+    fn get<T: Pod>(&mut self, name: &str) -> Result<Buffer<T>, StoreError>;
+}
+
+impl<S: ColumnSource> ColumnSource for &mut S {
+    fn get<T: Pod>(&mut self, name: &str) -> Result<Buffer<T>, StoreError> {
+        S::get(self, name)
+    }
+}
+
+impl ColumnSource for &Store {
+    fn get<T: Pod>(&mut self, name: &str) -> Result<Buffer<T>, StoreError> {
+        Store::get(self, name)
+    }
+}
+
+/// Facts about a trace beside its columns: the device, whether events were reordered, and the totals' resolution.
+type TraceFacts = (DeviceId, bool, u64);
+
+/// Adds a snapshot to a file, with the stacks that replays have added to it, and with what makes questions about few events
+/// quick.
 pub fn put<W: Write + Seek>(snapshot: &Snapshot, out: &mut Writer<W>) -> io::Result<()> {
+    put_recorded(snapshot, out)?;
+    if let (Some(strings), Some(stacks)) = (snapshot.strings.added.get(), snapshot.stacks.added.get()) {
+        put_tables("added.", strings, stacks, out)?;
+    }
+    for (number, Trace { events, .. }) in snapshot.traces.iter().enumerate() {
+        let mut put = Named { table: format!("trace{number}."), columns: &mut *out };
+        put.put("time_bounds", &events.time_bounds())?;
+        put.put("kinds", &events.kinds())?;
+        put.put("distinct_stacks", &events.distinct_stacks())?;
+    }
+    Ok(())
+}
+
+/// Returns the snapshot of a file.
+pub fn get(store: &Store) -> Result<Snapshot, StoreError> {
+    let mut snapshot = get_recorded(store)?;
+    if let Ok((strings, stacks)) = get_tables("added.", store) {
+        snapshot.strings.added = OnceLock::from(Box::new(strings));
+        snapshot.stacks.added = OnceLock::from(Box::new(stacks));
+    }
+    for (number, Trace { events, .. }) in snapshot.traces.iter_mut().enumerate() {
+        let mut columns = Named { table: format!("trace{number}."), columns: store };
+        events.time_bounds = Kept(columns.get("time_bounds")?);
+        events.kinds = Kept(columns.get("kinds")?);
+        events.distinct_stacks = Kept(columns.get("distinct_stacks")?);
+    }
+    Ok(snapshot)
+}
+
+/// Adds what was read of a snapshot, without what follows from it.
+pub(crate) fn put_recorded(snapshot: &Snapshot, out: &mut impl ColumnSink) -> io::Result<()> {
     put_small("snapshot", snapshot, out)?;
     let storages = snapshot.sidecar.as_deref().map(|sidecar| &sidecar.storages);
     put_small("storages", &storages, out)?;
     put_tables("", &snapshot.strings, &snapshot.stacks, out)?;
-    if let (Some(strings), Some(stacks)) = (snapshot.strings.added.get(), snapshot.stacks.added.get()) {
-        put_tables("added.", strings, stacks, out)?;
-    }
-    for (number, trace) in snapshot.traces.iter().enumerate() {
-        let mut columns = Columns { table: format!("trace{number}."), out };
-        let (events, totals) = (&trace.events, &trace.totals);
+    let facts = |trace: &Trace| (trace.device, trace.events.reordered, trace.totals.resolution);
+    put_small("traces", &snapshot.traces.iter().map(facts).collect::<Vec<TraceFacts>>(), out)?;
+    for (number, Trace { events, totals, .. }) in snapshot.traces.iter().enumerate() {
+        let mut columns = Named { table: format!("trace{number}."), columns: &mut *out };
         columns.put("action", &events.action)?;
         columns.put("addr", &events.addr)?;
         columns.put("size", &events.size)?;
@@ -33,9 +97,6 @@ pub fn put<W: Write + Seek>(snapshot: &Snapshot, out: &mut Writer<W>) -> io::Res
         columns.put("pool", events.pool.stored())?;
         columns.put("meta", events.meta.stored())?;
         columns.put("nanos", &events.nanos)?;
-        columns.put("time_bounds", &events.time_bounds())?;
-        columns.put("kinds", &events.kinds())?;
-        columns.put("distinct_stacks", &events.distinct_stacks())?;
         columns.put("allocated", &totals.allocated)?;
         columns.put("active", &totals.active)?;
         columns.put("reserved", &totals.reserved)?;
@@ -43,57 +104,50 @@ pub fn put<W: Write + Seek>(snapshot: &Snapshot, out: &mut Writer<W>) -> io::Res
     Ok(())
 }
 
-/// The snapshot of a file.
-pub fn get(store: &Store) -> Result<Snapshot, StoreError> {
-    let mut snapshot: Snapshot = get_small("snapshot", store)?;
-    if let (Some(sidecar), Some(storages)) =
-        (&mut snapshot.sidecar, get_small::<Option<Vec<Storage>>>("storages", store)?)
-    {
+/// Returns what [`put_recorded`] added.
+pub(crate) fn get_recorded(mut source: impl ColumnSource) -> Result<Snapshot, StoreError> {
+    let mut snapshot: Snapshot = get_small("snapshot", &mut source)?;
+    let storages = get_small::<Option<Vec<Storage>>>("storages", &mut source)?;
+    if let (Some(sidecar), Some(storages)) = (&mut snapshot.sidecar, storages) {
         sidecar.storages = storages;
     }
-    (snapshot.strings, snapshot.stacks) = get_tables("", store)?;
-    if let Ok((strings, stacks)) = get_tables("added.", store) {
-        snapshot.strings.added = OnceLock::from(Box::new(strings));
-        snapshot.stacks.added = OnceLock::from(Box::new(stacks));
-    }
-    for (number, trace) in snapshot.traces.iter_mut().enumerate() {
-        get_trace(&format!("trace{number}."), trace, store)?;
+    (snapshot.strings, snapshot.stacks) = get_tables("", &mut source)?;
+    let facts: Vec<TraceFacts> = get_small("traces", &mut source)?;
+    for (number, (device, reordered, resolution)) in facts.into_iter().enumerate() {
+        let mut trace = get_trace(&mut Named { table: format!("trace{number}."), columns: &mut source })?;
+        (trace.device, trace.events.reordered, trace.totals.resolution) = (device, reordered, resolution);
+        snapshot.traces.push(trace);
     }
     Ok(snapshot)
 }
 
-fn get_trace(table: &str, trace: &mut Trace, store: &Store) -> Result<(), StoreError> {
-    fn column<T: Pod>(table: &str, name: &str, store: &Store) -> Result<Buffer<T>, StoreError> {
-        store.get(&format!("{table}{name}"))
-    }
+fn get_trace(columns: &mut Named<impl ColumnSource>) -> Result<Trace, StoreError> {
+    let mut trace = Trace::default();
     let (events, totals) = (&mut trace.events, &mut trace.totals);
-    events.action = column(table, "action", store)?;
-    events.addr = column(table, "addr", store)?;
-    events.size = column(table, "size", store)?;
-    events.time_us = column(table, "time_us", store)?;
-    events.stack = column(table, "stack", store)?;
-    events.stream = Column::from_buffer(column(table, "stream", store)?);
-    events.pool = Column::from_buffer(column(table, "pool", store)?);
-    events.meta = Column::from_buffer(column(table, "meta", store)?);
-    events.nanos = column(table, "nanos", store)?;
-    events.time_bounds = Kept(column(table, "time_bounds", store)?);
-    events.kinds = Kept(column(table, "kinds", store)?);
-    events.distinct_stacks = Kept(column(table, "distinct_stacks", store)?);
-    totals.allocated = column(table, "allocated", store)?;
-    totals.active = column(table, "active", store)?;
-    totals.reserved = column(table, "reserved", store)?;
+    events.action = columns.get("action")?;
+    events.addr = columns.get("addr")?;
+    events.size = columns.get("size")?;
+    events.time_us = columns.get("time_us")?;
+    events.stack = columns.get("stack")?;
+    events.stream = Column::from_buffer(columns.get("stream")?);
+    events.pool = Column::from_buffer(columns.get("pool")?);
+    events.meta = Column::from_buffer(columns.get("meta")?);
+    events.nanos = columns.get("nanos")?;
+    totals.allocated = columns.get("allocated")?;
+    totals.active = columns.get("active")?;
+    totals.reserved = columns.get("reserved")?;
     let rows = events.action.len();
     let lengths = [events.addr.len(), events.size.len(), events.time_us.len(), events.stack.len()];
-    if lengths.iter().all(|&len| len == rows) { Ok(()) } else { Err(StoreError::Damaged) }
+    if lengths == [rows; 4] { Ok(trace) } else { Err(StoreError::Damaged) }
 }
 
-fn put_tables<W: Write + Seek>(
+fn put_tables(
     table: &str,
     strings: &StringTable,
     stacks: &StackTable,
-    out: &mut Writer<W>,
+    out: &mut impl ColumnSink,
 ) -> io::Result<()> {
-    let mut columns = Columns { table: table.to_owned(), out };
+    let mut columns = Named { table: table.to_owned(), columns: out };
     columns.put("text", &strings.text)?;
     columns.put("text_ends", &strings.ends)?;
     columns.put("frames", &stacks.frames)?;
@@ -102,35 +156,42 @@ fn put_tables<W: Write + Seek>(
     columns.put("stack_frames", &stacks.lists)
 }
 
-fn get_tables(table: &str, store: &Store) -> Result<(StringTable, StackTable), StoreError> {
-    let mut strings = StringTable::none();
-    strings.text = store.get(&format!("{table}text"))?;
-    strings.ends = store.get(&format!("{table}text_ends"))?;
-    let mut stacks = StackTable::none();
-    stacks.frames = store.get(&format!("{table}frames"))?;
-    stacks.fx = store.get(&format!("{table}fx"))?;
-    stacks.ends = store.get(&format!("{table}stack_ends"))?;
-    stacks.lists = store.get(&format!("{table}stack_frames"))?;
+fn get_tables(table: &str, columns: impl ColumnSource) -> Result<(StringTable, StackTable), StoreError> {
+    let mut columns = Named { table: table.to_owned(), columns };
+    let (mut strings, mut stacks) = (StringTable::none(), StackTable::none());
+    strings.text = columns.get("text")?;
+    strings.ends = columns.get("text_ends")?;
+    stacks.frames = columns.get("frames")?;
+    stacks.fx = columns.get("fx")?;
+    stacks.ends = columns.get("stack_ends")?;
+    stacks.lists = columns.get("stack_frames")?;
     Ok((strings, stacks))
 }
 
-struct Columns<'a, W> {
+/// Columns of one table, whose names begin with that of the table.
+struct Named<C> {
     table: String,
-    out: &'a mut Writer<W>,
+    columns: C,
 }
 
-impl<W: Write + Seek> Columns<'_, W> {
+impl<C: ColumnSink> Named<&mut C> {
     fn put<T: Pod>(&mut self, name: &str, values: &[T]) -> io::Result<()> {
-        self.out.put(format!("{}{name}", self.table), values)
+        self.columns.put(&format!("{}{name}", self.table), values)
+    }
+}
+
+impl<C: ColumnSource> Named<C> {
+    fn get<T: Pod>(&mut self, name: &str) -> Result<Buffer<T>, StoreError> {
+        self.columns.get(&format!("{}{name}", self.table))
     }
 }
 
 /// Adds what is small.
-pub fn put_small<W: Write + Seek>(name: &str, value: &impl Serialize, out: &mut Writer<W>) -> io::Result<()> {
+pub fn put_small(name: &str, value: &impl Serialize, out: &mut impl ColumnSink) -> io::Result<()> {
     out.put(name, &postcard::to_stdvec(value).map_err(io::Error::other)?)
 }
 
-/// What [`put_small`] added.
-pub fn get_small<T: DeserializeOwned>(name: &str, store: &Store) -> Result<T, StoreError> {
-    postcard::from_bytes(&store.get::<u8>(name)?).map_err(|_| StoreError::Damaged)
+/// Returns what [`put_small`] added.
+pub fn get_small<T: DeserializeOwned>(name: &str, mut source: impl ColumnSource) -> Result<T, StoreError> {
+    postcard::from_bytes(&source.get::<u8>(name)?).map_err(|_| StoreError::Damaged)
 }

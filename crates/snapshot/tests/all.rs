@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
+mod embedded;
 mod extras;
 mod fields;
-mod ipc;
 mod sidecar;

@@ -1,6 +1,6 @@
 //! Keys that other recorders add are read, and what is not understood is kept as it is.
 
-use vramscope_snapshot::{DeviceId, Reader, Snapshot, ipc};
+use vramscope_snapshot::{DeviceId, Reader, Snapshot, embedded};
 
 /// As torch-snapkit writes it, with a key of nobody's, and metadata as newer versions of PyTorch have it.
 const TEXT: &str = r#"{
@@ -43,8 +43,8 @@ fn keys_of_other_recorders() {
     let snapshot = read(TEXT);
     check(&snapshot);
     let mut kept = Vec::new();
-    ipc::encode(&snapshot, &mut kept).unwrap();
-    let again = ipc::decode(kept.as_slice()).unwrap();
+    embedded::encode(&snapshot, &mut kept).unwrap();
+    let again = embedded::decode(&kept).unwrap();
     check(&again);
     assert_eq!(again.extras, snapshot.extras);
 }

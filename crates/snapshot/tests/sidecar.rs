@@ -1,7 +1,7 @@
 //! What the recorder writes beside a snapshot, and what becomes of it.
 
 use serde_json::{Value, json};
-use vramscope_snapshot::{DeviceId, Holder, Pinned, Reader, Snapshot, TensorRole, add_sidecar, ipc};
+use vramscope_snapshot::{DeviceId, Holder, Pinned, Reader, Snapshot, TensorRole, add_sidecar, embedded};
 
 const MIB: u64 = 1 << 20;
 
@@ -91,11 +91,11 @@ fn everything_that_a_sidecar_says() {
 }
 
 #[test]
-fn the_cache_keeps_it() {
+fn a_report_keeps_it() {
     let snapshot = with(&sidecar());
     let mut bytes = Vec::new();
-    ipc::encode(&snapshot, &mut bytes).unwrap();
-    assert_eq!(ipc::decode(&*bytes).unwrap(), snapshot);
+    embedded::encode(&snapshot, &mut bytes).unwrap();
+    assert_eq!(embedded::decode(&bytes).unwrap(), snapshot);
 }
 
 /// In a container the driver tells the host's process ids, or none at all.

@@ -160,7 +160,7 @@ fn are_same(a: &[OpenSnapshot], b: &[OpenSnapshot]) -> bool {
 impl Kept {
     fn new(files: Vec<OpenSnapshot>) -> Result<Self, Error> {
         let open = |file: &OpenSnapshot| {
-            let (snapshot, replays) = (Arc::clone(&file.snapshot), file.replays.clone());
+            let (snapshot, replays) = (Arc::clone(&file.snapshot), file.devices.clone());
             Opened::of(PathBuf::from(&file.name), 0, snapshot, replays)
         };
         let source = Arc::new(Source::of_open(files.iter().map(open).collect()));

@@ -8,7 +8,7 @@ use vramscope_analysis::pools::{Pools, known_pool};
 use vramscope_analysis::query::main_device;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_analysis::{
-    Capacity, Conclusions, Counter, Line, Moment, Replay, Span, Times, is_internal, is_internal_phase,
+    Capacity, Conclusions, Counter, Device, Line, Moment, Span, Times, is_internal, is_internal_phase,
 };
 use vramscope_engine::{OpenFile, Request, Response, Session};
 use vramscope_files::Opened;
@@ -35,7 +35,7 @@ pub(crate) struct Mark {
 
 /// The indices of one device.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub(crate) struct DeviceIndex {
     pub(crate) times: Times,
     /// All spans, in order of beginning.
     pub(crate) spans: Vec<Span>,
@@ -65,7 +65,7 @@ pub(crate) struct Analysis {
 #[derive(Debug)]
 pub struct Document {
     pub(crate) opened: Opened,
-    devices: Vec<Device>,
+    devices: Vec<DeviceIndex>,
     /// For each frame whether it is PyTorch's or CPython's.
     internal: Vec<bool>,
     /// What byte counts may be, if the dimensions of the model are known.
@@ -87,7 +87,7 @@ impl Document {
     /// A file with what the first picture needs: goes through the trace of every device once.
     pub(crate) fn unanalyzed(opened: Opened) -> Self {
         let snapshot = &opened.snapshot;
-        let devices = opened.replays.iter().map(|replay| Device::new(snapshot, replay)).collect();
+        let devices = opened.devices.iter().map(|replay| DeviceIndex::new(replay)).collect();
         let internal = (0..snapshot.stacks.frame_count())
             .map(|row| {
                 let frame = snapshot.stacks.frame(FrameId::from_index(row));
@@ -111,14 +111,14 @@ impl Document {
     /// Answers a request about a device of this file. Takes a while the first time: not for the thread that draws.
     pub fn answer(&self, request: &Request, go_on: &dyn Fn() -> bool) -> Option<Response> {
         let session = self.session.get_or_init(|| {
-            let Opened { snapshot, replays, bytes, .. } = &self.opened;
+            let Opened { snapshot, devices, bytes, .. } = &self.opened;
             let mut session = Session::default();
             session.add(OpenFile::new(
                 self.title(),
                 "",
                 *bytes,
                 Arc::clone(snapshot),
-                replays.iter().cloned(),
+                devices.iter().cloned(),
             ));
             session
         });
@@ -138,7 +138,7 @@ impl Document {
 
     /// The device that is shown first.
     pub(crate) fn main_device(&self) -> usize {
-        main_device(&self.opened.snapshot, &self.opened.replays).unwrap_or(0)
+        main_device(&self.opened.snapshot, &self.opened.devices).unwrap_or(0)
     }
 
     /// The names and findings of the other devices, as far as they have any.
@@ -163,10 +163,11 @@ impl Document {
     }
 }
 
-impl Device {
-    fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
-        let events = snapshot.events(replay.device());
-        let spans = replay.spans(snapshot).to_vec();
+impl DeviceIndex {
+    fn new(replay: &Device) -> Self {
+        let snapshot = replay.snapshot();
+        let events = replay.event_table();
+        let spans = replay.spans().to_vec();
         let mut lanes: Vec<Vec<usize>> = Vec::new();
         for (row, span) in spans.iter().enumerate() {
             // What PyTorch marks by itself can be searched for, and is not drawn.
@@ -195,7 +196,7 @@ impl Device {
             times: Times::new(events),
             lanes,
             marks: marks.collect(),
-            capacity: Capacity::of(snapshot, replay),
+            capacity: Capacity::of(replay),
             spans,
             analysis: OnceLock::new(),
         }
@@ -203,17 +204,17 @@ impl Device {
 }
 
 impl Analysis {
-    fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
-        let conclusions = Conclusions::new(snapshot, replay);
+    fn new(replay: &Device) -> Self {
+        let conclusions = replay.conclusions();
         let categories = &conclusions.categories;
         let levels = Levels::of_groups(replay, Counter::Requested, DEFAULT_CATEGORIES.len(), |index| {
             categories.of(index)
         });
         Self {
             levels,
-            insights: insights(snapshot, replay),
-            nothing_found: vramscope_analysis::nothing_found(snapshot, replay, &vramscope_format::size),
-            pools: Pools::private(snapshot, replay),
+            insights: insights(replay),
+            nothing_found: vramscope_analysis::nothing_found(replay, &vramscope_format::size),
+            pools: Pools::private(replay),
             means: Means::new(replay),
             conclusions,
         }
@@ -235,15 +236,15 @@ impl<'a> Subject<'a> {
         &self.doc.opened.snapshot
     }
 
-    pub(crate) fn replay(self) -> &'a Replay {
-        &self.doc.opened.replays[self.device]
+    pub(crate) fn replay(self) -> &'a Device {
+        &self.doc.opened.devices[self.device]
     }
 
     pub(crate) fn events(self) -> &'a EventTable {
         self.snapshot().events(self.replay().device())
     }
 
-    pub(crate) fn index(self) -> &'a Device {
+    pub(crate) fn index(self) -> &'a DeviceIndex {
         &self.doc.devices[self.device]
     }
 
@@ -255,7 +256,7 @@ impl<'a> Subject<'a> {
     /// What is concluded; draws the conclusions if nobody has, or waits for whoever does.
     pub(crate) fn wait_for_analysis(self) -> &'a Analysis {
         let index = self.index();
-        index.analysis.get_or_init(|| Analysis::new(self.snapshot(), self.replay()))
+        index.analysis.get_or_init(|| Analysis::new(self.replay()))
     }
 
     /// The findings, most severe first; none while they are looked for.

@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
-use vramscope_analysis::Status;
+use vramscope_analysis::{Status, verdict_sentence};
 use vramscope_format::{count, fit, fit_end, printable, share, size, width, wrap};
 
 use crate::app::{App, Mode, Split};
@@ -147,8 +147,8 @@ fn draw_title(buffer: &mut Buffer, area: Rect, app: &App) {
         Status::Exact => ("●", Role::Fine),
         _ => ("▲", Role::Warm),
     };
-    let sentence = verdict.sentence();
-    let mut about = match pane.doc.opened.replays.len() {
+    let sentence = verdict_sentence(verdict, &size);
+    let mut about = match pane.doc.opened.devices.len() {
         1 => subject.device_name(),
         n => format!("{} ({} of {n} devices, < >)", subject.device_name(), pane.device + 1),
     };

@@ -34,8 +34,8 @@ pub(crate) fn json(app: &App) -> Value {
             json!({"total_bytes": pane.scope.live.as_ref().map(|live| live.total.bytes), "rows": rows})
         }
         View::Allocations => {
-            let pools = Pools::all(snapshot, subject.replay());
-            let makes = Rows::new(snapshot, subject.replay(), &pools);
+            let pools = Pools::all(subject.replay());
+            let makes = Rows::new(subject.replay(), &pools);
             let conclusions = &subject.wait_for_analysis().conclusions;
             rows(
                 &ALLOCATIONS,
@@ -54,7 +54,7 @@ pub(crate) fn json(app: &App) -> Value {
             let replay = subject.replay();
             let event = |row: usize| {
                 let row = EventIdx::from_index(row);
-                event(snapshot, replay, row, replay.counters(Moment::after(row)))
+                event(replay, row, replay.counters(Moment::after(row)))
             };
             rows(&EVENTS, around.map(event))
         }

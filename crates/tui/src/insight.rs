@@ -1,8 +1,8 @@
 //! The findings of the analysis with their numbers in words, as the list shows them.
 
-use vramscope_analysis::{Counter, Finding, Kind, Line, Moment, Replay, Severity, insights as findings};
-use vramscope_format::{printable, size};
-use vramscope_snapshot::Snapshot;
+use vramscope_analysis::{Counter, Device, Finding, Kind, Line, Moment, Replay, Severity};
+use vramscope_files::findings;
+use vramscope_format::{Units, printable, size};
 
 /// One finding.
 #[derive(Clone, Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct Insight {
 }
 
 /// The findings of a device, most severe first.
-pub(crate) fn insights(snapshot: &Snapshot, replay: &Replay) -> Vec<Insight> {
-    findings(snapshot, replay, &size).into_iter().map(|finding| insight(replay, finding)).collect()
+pub(crate) fn insights(replay: &Device) -> Vec<Insight> {
+    findings(replay, Units::Binary).into_iter().map(|finding| insight(replay, finding)).collect()
 }
 
 fn insight(replay: &Replay, finding: Finding) -> Insight {

@@ -48,8 +48,7 @@ impl ActiveFilter {
         if !filter.leaves_out_allocations() {
             return Ok(Self::default());
         }
-        let selection =
-            filter.bind(subject.snapshot(), subject.replay()).map_err(|error| error.to_string())?;
+        let selection = filter.bind(subject.replay()).map_err(|error| error.to_string())?;
         Ok(Self { text: text.trim().to_owned(), selection: Some(selection) })
     }
 

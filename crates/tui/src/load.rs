@@ -145,18 +145,15 @@ impl Loader {
         Ok(figures(&opened))
     }
 
-    fn prepare(&self, opened: &mut Opened) {
+    fn prepare(&self, opened: &Opened) {
         let Some(pattern) = &self.ignore_frames else { return };
-        // While the cache is written, that thread holds the snapshot too, and changing it would copy it.
-        opened.wait_until_cached();
-        let snapshot = Arc::make_mut(&mut opened.snapshot);
-        snapshot.ignore_frames(|file, line, name| pattern.matches_frame(file, line, name));
+        opened.snapshot.ignore_frames(|file, line, name| pattern.matches_frame(file, line, name));
     }
 }
 
 /// What is kept of a file beside others; `None` if nothing was allocated.
 pub(crate) fn figures(opened: &Opened) -> Option<Figures> {
-    Figures::new(&opened.snapshot, &opened.replays, &opened.name)
+    Figures::new(&opened.snapshot, &opened.devices, &opened.name)
 }
 
 /// Reads a file on a thread of its own.

@@ -86,7 +86,7 @@ mod tests {
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings/leak_graph.pickle.xz");
         let opened = open(&find(&[path]).0[0], None, &()).unwrap();
-        let replay = &opened.replays[0];
+        let replay = &opened.devices[0];
         let means = Means::new(replay);
         let end = replay.end().0;
         let most = replay.peak(Counter::Requested).bytes as f64;

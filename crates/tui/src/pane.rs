@@ -110,7 +110,7 @@ impl Pane {
 
     /// Goes on where another pane of the same file was: the device, the view, the filter and the moment.
     pub(crate) fn carry_on(&mut self, old: &mut Self) {
-        if old.device < self.doc.opened.replays.len() {
+        if old.device < self.doc.opened.devices.len() {
             *self = Self::of_device(Arc::clone(&self.doc), self.file, old.device);
         }
         self.take_view(old);
@@ -134,7 +134,7 @@ impl Pane {
 
     /// Shows another device of the file, in the same view and with the same filter.
     fn set_device(&mut self, device: usize) -> Reply {
-        let count = self.doc.opened.replays.len();
+        let count = self.doc.opened.devices.len();
         if count == 1 {
             return Reply::Say(format!("{} is the only device in this file", self.subject().device_name()));
         }

@@ -295,8 +295,7 @@ impl App {
         };
         let moment: MomentSpec = text.parse()?;
         let subject = pane.subject();
-        let at =
-            moment.resolve(subject.snapshot(), subject.replay(), None).map_err(|error| error.to_string())?;
+        let at = moment.resolve(subject.replay(), None).map_err(|error| error.to_string())?;
         pane.go_to(at);
         if !view.is_of_a_moment() && view != View::Events {
             pane.open(View::Timeline);

@@ -316,7 +316,7 @@ fn read_many(
     let numbers: HashMap<&Path, usize> =
         inputs.iter().enumerate().map(|(number, input)| (input.path.as_path(), number)).collect();
     let results = open_each(inputs, cache, &progress, |opened| {
-        let figures = Figures::new(&opened.snapshot, &opened.replays, &opened.name);
+        let figures = Figures::new(&opened.snapshot, &opened.devices, &opened.name);
         let (Some(figures), Some(&number)) = (figures, numbers.get(opened.path.as_path())) else { return };
         let mut fleet = fleet.lock().unwrap_or_else(PoisonError::into_inner);
         fleet.set(number, figures);

@@ -28,7 +28,7 @@ struct Shared {
 pub(crate) fn ready(opened: Opened) -> OpenFile {
     let name = opened.path.display().to_string();
     let rank = opened.name.rank_text();
-    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
+    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.devices).with_role(opened.name.role)
 }
 
 /// A poisoned lock still guards whole data: each value is changed in one step.

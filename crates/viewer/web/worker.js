@@ -110,9 +110,9 @@ function* decoded(text) {
   }
 }
 
-// What a report carries: Arrow IPC, packed with gzip, as base64.
+// The data of a report: columns, packed with gzip, as base64.
 async function unpack({ id, name, rank, role, text, bytes }, job) {
-  worker.begin_arrow(name, rank, role, bytes);
+  worker.begin_embedded(name, rank, role, bytes);
   const pieces = [...decoded(text)];
   const most = MOST_UNPACKED(text.length);
   let unpacked = 0;

@@ -7,15 +7,12 @@
 use hashbrown::HashMap;
 use vramscope_format::{backward_function, place};
 use vramscope_mapped::Buffer;
+use vramscope_replay::{AllocIdx, Link, Moment, Replay};
 use vramscope_snapshot::{Additions, Frame, FrameId, Snapshot, StackId, StrId};
 
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::{Part, Passes};
-use crate::conclusions::run::Run;
 use crate::questions::frames::{autograd_node, is_internal, user_frame};
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::pairing::Link;
 
 /// For each allocation of a backward pass the forward allocation that the pass frees next.
 #[derive(Clone, Debug, Default)]
@@ -101,17 +98,20 @@ fn own_line(lines: &[(&str, u32, &str)]) -> Option<usize> {
 
 /// Gives memory of backward passes that was recorded without a line of the user's own the stack of the forward pass
 /// that it belongs to. Its innermost frame is the forward line, marked: `model.py:66 forward (MmBackward0, inferred)`.
-pub(crate) fn attribute(snapshot: &Snapshot, replays: &mut [Replay]) {
+pub(crate) fn attribute<'a>(
+    snapshot: &Snapshot,
+    replays: impl Iterator<Item = (&'a mut Replay, &'a Passes)>,
+) {
     let mut owners = Owners::new(snapshot);
     let candidate = |stack| stack != StackId::ABSENT && owners.own_at(stack).is_none();
     let candidates: Vec<bool> = snapshot.stacks.recorded().map(candidate).collect();
     let lacks_line = |stack: &StackId| candidates.get(stack.index()) == Some(&true);
-    for replay in replays {
+    for (replay, passes) in replays {
         let stacks = &replay.allocations().stack;
         if !stacks.iter().any(lacks_line) {
             continue;
         }
-        let answers = Answers::new(replay, Run::of(snapshot, replay).passes());
+        let answers = Answers::new(replay, passes);
         let mut attributed = stacks.clone();
         for (row, stack) in attributed.iter_mut().enumerate().filter(|(_, stack)| lacks_line(stack)) {
             let index = AllocIdx(row as u32);

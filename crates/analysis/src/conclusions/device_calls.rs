@@ -5,20 +5,23 @@
 //! the program may have done something else meanwhile.
 
 use std::cmp::Reverse;
-use std::io::{self, Seek, Write};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use vramscope_mapped::{Buffer, Store, StoreError, Writer};
+use vramscope_replay::{Allocation, Moment, Replay};
 use vramscope_snapshot::stored::{get_small, put_small};
 use vramscope_snapshot::{Action, Actions, Event, EventIdx, EventTable, PoolId, Snapshot, StackId, StreamId};
 
 use super::insight::DriverCalls;
 use super::steps::{Step, Steps};
+use crate::device::Device;
 use crate::questions::compare::Line;
-use crate::replay::Replay;
-use crate::replay::allocations::{Allocation, Moment};
+use crate::shelf::Shelved;
 
 /// Segments, or parts of expandable ones, that went from the driver and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,9 +117,10 @@ impl Call {
 
 impl CallTable {
     /// The calls of a device. Goes through the whole trace.
-    pub fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
+    pub fn new(device: &Device) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let events = snapshot.events(replay.device());
-        let DriverCalls { cycles, retries, .. } = DriverCalls::new(snapshot, replay);
+        let DriverCalls { cycles, retries, .. } = DriverCalls::new(device);
         let rows: Vec<usize> =
             events.rows_like(0..events.len(), Actions::of(is_call), 0..=u64::MAX).collect();
         let call = |(&row, cause): (&usize, StackId)| {
@@ -135,18 +139,6 @@ impl CallTable {
         };
         let calls = rows.iter().zip(causes(events, replay, &rows)).map(call).collect();
         Self { calls, has_times: events.time_us(0).is_some(), cycles, retries }
-    }
-
-    /// Adds everything to a file.
-    pub fn put<W: Write + Seek>(&self, out: &mut Writer<W>) -> io::Result<()> {
-        put_small("call_table", self, out)?;
-        out.put("calls", &self.calls)
-    }
-
-    /// What [`CallTable::put`] added.
-    pub fn get(store: &Store) -> Result<Self, StoreError> {
-        let found: Self = get_small("call_table", store)?;
-        Ok(Self { calls: store.get("calls")?, ..found })
     }
 }
 
@@ -254,4 +246,26 @@ pub(super) fn longest(events: &EventTable, row: usize) -> Option<u64> {
         return None;
     }
     u64::try_from(events.time_us(to)?.saturating_sub(events.time_us(from)?)).ok()
+}
+
+impl Shelved for CallTable {
+    const NAME: &'static str = "calls";
+
+    fn put(&self, out: &mut Writer<&File>) -> io::Result<()> {
+        put_small("call_table", self, out)?;
+        out.put("calls", &self.calls)
+    }
+
+    /// Looking at a part of it touches that part.
+    fn get(store: &Store) -> Result<Self, StoreError> {
+        let found: Self = get_small("call_table", store)?;
+        Ok(Self { calls: store.get("calls")?, ..found })
+    }
+}
+
+impl Device {
+    /// All calls of the driver.
+    pub fn calls(&self) -> Arc<CallTable> {
+        self.once(|| CallTable::new(self))
+    }
 }

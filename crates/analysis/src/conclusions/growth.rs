@@ -11,14 +11,13 @@
 use std::cmp::Reverse;
 
 use hashbrown::{HashMap, HashSet};
+use vramscope_replay::{Counter, Moment, Replay};
 use vramscope_snapshot::{Frame, Snapshot, StackId, StrId};
 
+use crate::device::Device;
 use crate::questions::frames::{is_internal, user_frame};
 use crate::questions::phases::phase_name;
 use crate::questions::spans::{Span, is_internal_phase};
-use crate::replay::Replay;
-use crate::replay::allocations::Moment;
-use crate::replay::counters::Counter;
 
 /// Memory that grows with every step.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,8 +67,9 @@ const LEAST_BYTES: u64 = 1 << 20;
 const GRAPH_LINES: usize = 3;
 
 /// The growth of a device's memory, if there is any to speak of.
-pub fn growth(snapshot: &Snapshot, replay: &Replay) -> Option<Growth> {
-    let (phase, ends, between) = match repeated_phase(snapshot, replay.spans(snapshot)) {
+pub fn growth(device: &Device) -> Option<Growth> {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
+    let (phase, ends, between) = match repeated_phase(snapshot, device.spans()) {
         Some((phase, ends)) => (Some(phase), ends.0, ends.1),
         None => {
             let (ends, between) = chosen(troughs(replay))?;

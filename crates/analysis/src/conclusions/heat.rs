@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-
-use crate::replay::Replay;
-use crate::replay::allocations::Moment;
+use vramscope_replay::{Moment, Replay};
 
 /// Parts of a recording that its curve has.
 const PARTS: u64 = 96;

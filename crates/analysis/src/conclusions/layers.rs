@@ -5,12 +5,11 @@
 //! alike is a loop over layers; its calls are numbered from 0, as `nn.ModuleList` does.
 
 use hashbrown::HashMap;
+use vramscope_replay::{AllocIdx, Replay};
 use vramscope_snapshot::{FrameId, Snapshot, StackId};
 
 use crate::conclusions::passes::{Part, Pass, Passes};
 use crate::conclusions::stacks::Stacks;
-use crate::replay::Replay;
-use crate::replay::allocations::AllocIdx;
 
 /// The names of layers, and for each allocation a row of them plus one; 0 for none.
 pub(super) fn layers(

@@ -5,13 +5,16 @@
 //!
 //! *Twins* are two blocks of the same size and stack whose lives begin and end together: the same thing made twice.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
-use vramscope_snapshot::{Snapshot, StackId};
+use vramscope_replay::{AllocIdx, Allocation, Moment};
+use vramscope_snapshot::StackId;
 
 use crate::conclusions::steps::Steps;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
+use crate::device::Device;
+use crate::shelf::Small;
 
 /// Blocks that one stack allocates and one stack frees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,12 +75,8 @@ struct Family {
 }
 
 /// The lives of some of the blocks of a device, which come in order.
-pub fn lives(
-    snapshot: &Snapshot,
-    replay: &Replay,
-    steps: &Steps,
-    blocks: impl Iterator<Item = (AllocIdx, Allocation)>,
-) -> Lives {
+pub fn lives(device: &Device, steps: &Steps, blocks: impl Iterator<Item = (AllocIdx, Allocation)>) -> Lives {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let events = snapshot.events(replay.device());
     let freed_by = |block: &Allocation| block.released.event().and_then(|event| events.stack(event.index()));
     let mut groups: HashMap<(StackId, StackId), Freed> = HashMap::new();
@@ -146,4 +145,15 @@ pub fn lives(
     found.freed.sort_by_key(|group| (std::cmp::Reverse(group.bytes), group.stack, group.freed));
     found.twins.sort_by_key(|twins| (std::cmp::Reverse(twins.bytes), twins.stack, twins.size));
     found
+}
+
+impl Small for Lives {
+    const NAME: &'static str = "lives";
+}
+
+impl Device {
+    /// The lives of all blocks.
+    pub fn lives(&self) -> Arc<Lives> {
+        self.once(|| lives(self, self.steps(), self.allocations().iter()))
+    }
 }

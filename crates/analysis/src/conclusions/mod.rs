@@ -16,7 +16,6 @@ pub(crate) mod passes;
 pub(crate) mod ranks;
 pub(crate) mod recipe;
 pub(crate) mod roles;
-pub(crate) mod run;
 pub(crate) mod stacks;
 pub(crate) mod steps;
 pub(crate) mod stepwise;

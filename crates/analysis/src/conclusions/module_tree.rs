@@ -3,18 +3,20 @@
 //! Groups are paths of modules (`model.layers.0.self_attn`), classes of them (`LlamaAttention`, or where the file names
 //! none `model.layers.*.self_attn`: what a model has many of), or functions of the user's own source.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{AllocIdx, Allocation, Moment, Replay, State};
 use vramscope_snapshot::{Snapshot, StackId};
 
 use crate::conclusions::categories::ACTIVATIONS;
 use crate::conclusions::each::Conclusions;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::modules::Modules;
+use crate::device::Device;
 use crate::questions::frames::{is_internal, user_frame};
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::state::State;
+use crate::shelf::Small;
 
 /// What memory is grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,15 +74,16 @@ pub struct ModulePeaks {
 
 impl ModulePeaks {
     /// Works them out, in a few passes over the trace.
-    pub fn new(snapshot: &Snapshot, replay: &Replay, conclusions: &Conclusions) -> Self {
-        let modules = &conclusions.modules;
-        let classes = Classes::new(snapshot, replay, modules);
+    pub fn new(device: &Device, conclusions: &Conclusions) -> Self {
+        let (_snapshot, replay) = (device.snapshot(), device.replay());
+        let modules = conclusions.modules();
+        let classes = Classes::new(device, modules);
         let classes =
             (0..modules.names().len()).map(|row| classes.by_frame.get(&row).map(|&class| class.to_owned()));
         let mut found = Self { classes: classes.collect(), ..Self::default() };
         for by in [ModulesBy::Module, ModulesBy::Class, ModulesBy::Function] {
             let mut tree = Tree::default();
-            let rows = Rows::new(snapshot, replay, conclusions, (by, Some(&found)), &mut tree);
+            let rows = Rows::new(device, conclusions, (by, Some(&found)), &mut tree);
             tree.find_peaks(replay, |index| rows.own(index));
             found.peaks[by as usize] = tree.nodes.iter().map(|node| (node.peak, node.peak_at)).collect();
         }
@@ -103,16 +106,16 @@ const MOST_PARTS: usize = 24;
 /// The modules of a device, each below the one that it lies in, and what no module has. `keep` says which allocations
 /// count; if all do, their peaks may be known.
 pub fn module_tree(
-    snapshot: &Snapshot,
-    replay: &Replay,
+    device: &Device,
     conclusions: &Conclusions,
     state: &State,
     (by, known): (ModulesBy, Option<&ModulePeaks>),
     keep: impl Fn(AllocIdx, &Allocation) -> bool,
 ) -> (Vec<ModuleNode>, Held) {
+    let (_snapshot, replay) = (device.snapshot(), device.replay());
     let mut tree = Tree::default();
     let kept = |index: AllocIdx| keep(index, &replay.allocation(index));
-    let rows = Rows::new(snapshot, replay, conclusions, (by, known), &mut tree);
+    let rows = Rows::new(device, conclusions, (by, known), &mut tree);
     let mut outside = Held::default();
     for (index, allocation) in state.allocations().filter(|(index, allocation)| keep(*index, allocation)) {
         let requested = allocation.requested;
@@ -149,24 +152,24 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn new(
-        snapshot: &Snapshot,
-        replay: &'a Replay,
+        device: &'a Device,
         conclusions: &'a Conclusions,
         (by, known): (ModulesBy, Option<&ModulePeaks>),
         tree: &mut Tree,
     ) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let node = |path: Option<Vec<String>>| path.map_or(0, |path| tree.node(&path) + 1);
         let nodes = match by {
             ModulesBy::Module => {
-                conclusions.modules.names().iter().map(|name| Some(parts(name))).map(node).collect()
+                conclusions.modules().names().iter().map(|name| Some(parts(name))).map(node).collect()
             }
             ModulesBy::Class => {
-                let modules = &conclusions.modules;
+                let modules = conclusions.modules();
                 let classes = match known {
                     Some(known) => Classes::known(modules, known),
-                    None => Classes::new(snapshot, replay, modules),
+                    None => Classes::new(device, modules),
                 };
-                let names = conclusions.modules.names().iter().enumerate();
+                let names = conclusions.modules().names().iter().enumerate();
                 let class = |(row, name): (usize, &String)| classes.of(row).unwrap_or_else(|| class(name));
                 names.map(|row| Some(vec![class(row)])).map(node).collect()
             }
@@ -185,14 +188,14 @@ impl<'a> Rows<'a> {
     fn of(&self, index: AllocIdx, stack: impl FnOnce() -> StackId) -> Option<usize> {
         let row = match self.by {
             ModulesBy::Function => stack().index(),
-            _ => self.conclusions.modules.row(index)?,
+            _ => self.conclusions.modules().row(index)?,
         };
         self.nodes.get(row)?.checked_sub(1).map(|node| node as usize)
     }
 
     /// The node that a backward pass made an allocation for.
     fn backward(&self, index: AllocIdx) -> Option<usize> {
-        self.own(self.conclusions.modules.answers_to(index)?)
+        self.own(self.conclusions.modules().answers_to(index)?)
     }
 }
 
@@ -217,7 +220,8 @@ struct Classes<'a> {
 }
 
 impl<'a> Classes<'a> {
-    fn new(snapshot: &'a Snapshot, replay: &Replay, modules: &'a Modules) -> Self {
+    fn new(device: &'a Device, modules: &'a Modules) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let mut by_frame = HashMap::new();
         // A layer that is inferred is around the module that the innermost frame is in.
         if modules.known_by() == KnownBy::Recorded {
@@ -341,6 +345,17 @@ impl Tree {
             stack.extend(children[node].iter().rev());
         }
         order
+    }
+}
+
+impl Small for ModulePeaks {
+    const NAME: &'static str = "modules";
+}
+
+impl Device {
+    /// The peaks of all modules.
+    pub fn module_peaks(&self) -> Arc<ModulePeaks> {
+        self.once(|| ModulePeaks::new(self, &self.conclusions()))
     }
 }
 

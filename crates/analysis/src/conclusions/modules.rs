@@ -12,17 +12,15 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use vramscope_mapped::Buffer;
-use vramscope_snapshot::{Snapshot, StrId};
+use vramscope_replay::{AllocIdx, Allocation, State};
+use vramscope_snapshot::StrId;
 
 use crate::conclusions::backward::Answers;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::layers::layers;
 use crate::conclusions::roles::Roles;
-use crate::conclusions::run::Run;
+use crate::device::Device;
 use crate::questions::compare::Sum;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation};
-use crate::replay::state::State;
 
 /// A module for each allocation of a device that has one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -40,14 +38,14 @@ pub struct Modules {
 
 impl Modules {
     /// The modules of a device.
-    pub fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
-        let run = Run::of(snapshot, replay);
+    pub fn new(device: &Device) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let by_role = Roles::new(snapshot, replay).modules(snapshot);
         let mut classes = BTreeMap::new();
-        let (mut names, of, mut known_by) = match recorded(snapshot, replay, &mut classes) {
+        let (mut names, of, mut known_by) = match recorded(device, &mut classes) {
             Some((names, of)) => (names, of, KnownBy::Recorded),
             None => {
-                let (names, of) = layers(snapshot, replay, run.stacks(), run.passes());
+                let (names, of) = layers(snapshot, replay, device.stacks(), device.passes());
                 let known_by = if names.is_empty() { KnownBy::Unknown } else { KnownBy::Likely };
                 (names, of, known_by)
             }
@@ -59,7 +57,7 @@ impl Modules {
             known_by = KnownBy::Recorded;
         }
         let mut modules =
-            Self { names, of: of.into(), classes, answers: Answers::new(replay, run.passes()), known_by };
+            Self { names, of: of.into(), classes, answers: Answers::new(replay, device.passes()), known_by };
         modules.add(by_role, replay.allocations().len());
         modules
     }
@@ -194,11 +192,8 @@ fn first_number(path: &str) -> Option<(&str, u32)> {
 }
 
 /// The modules that `user_metadata` names; `None` if it names none.
-fn recorded(
-    snapshot: &Snapshot,
-    replay: &Replay,
-    classes: &mut BTreeMap<usize, String>,
-) -> Option<(Vec<String>, Vec<u32>)> {
+fn recorded(device: &Device, classes: &mut BTreeMap<usize, String>) -> Option<(Vec<String>, Vec<u32>)> {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     if snapshot.metas.iter().all(|meta| meta.user_metadata == StrId::EMPTY) {
         return None;
     }

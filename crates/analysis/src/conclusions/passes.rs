@@ -10,15 +10,13 @@ use std::cell::Cell;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{Counter, Moment, Replay};
 use vramscope_snapshot::{Action, DeviceId, EventTable, Snapshot};
 
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::stacks::Stacks;
 use crate::questions::phases::phase_name;
 use crate::questions::spans::Span;
-use crate::replay::Replay;
-use crate::replay::allocations::Moment;
-use crate::replay::counters::Counter;
 
 /// A part of a program's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -354,7 +352,7 @@ fn split_at_restarts(events: &EventTable, stacks: &Stacks, list: &[Pass]) -> Vec
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use crate::conclusions::run::Run;
+    use crate::device::Device;
     use std::path::Path;
     use vramscope_snapshot::Reader;
 
@@ -366,10 +364,8 @@ mod tests {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/roles");
             let mut reader = Reader::new();
             reader.feed(&std::fs::read(folder.join(format!("{name}.pickle.xz"))).unwrap()).unwrap();
-            let snapshot = reader.finish().unwrap();
-            let replay = Replay::new(&snapshot, DeviceId(0));
-            let parts: Vec<_> =
-                Run::of(&snapshot, &replay).passes().list().iter().map(|pass| pass.part).collect();
+            let device = Device::new(reader.finish().unwrap(), DeviceId(0));
+            let parts: Vec<_> = device.passes().list().iter().map(|pass| pass.part).collect();
             let step = [Part::Forward, Part::Backward, Part::Optimizer];
             assert_eq!(parts, [step, step, step].concat(), "{name}");
         }

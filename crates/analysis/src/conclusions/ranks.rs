@@ -12,16 +12,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use vramscope_format::{Units, duration};
-use vramscope_snapshot::{DeviceId, Snapshot};
+use vramscope_replay::{AllocIdx, Allocation, Counter, Moment, Peak};
+use vramscope_snapshot::DeviceId;
 
 use crate::conclusions::growth::{Growth, growth};
 use crate::conclusions::insight::{Amount, Finding, Kind, Severity, ShowBytes, Site};
+use crate::device::Device;
 use crate::questions::compare::{Line, Sum, by_line};
 use crate::questions::spans::is_internal_phase;
 use crate::questions::weights::live_weights;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::counters::Counter;
-use crate::replay::{Peak, Replay};
 
 /// A rank stands out if it is off the median by more than this share and this many bytes.
 const SHARE: f64 = 0.05;
@@ -85,13 +84,14 @@ impl RankDigest {
     /// Digests one rank. `peak` and `end` are the moments to look at, `keep` says which allocations count.
     pub fn new(
         rank: Option<u64>,
-        (snapshot, replay): (&Snapshot, &Replay),
+        of: &Device,
         (peak, end): (Peak, Moment),
         keep: impl Fn(AllocIdx, &Allocation) -> bool,
     ) -> Self {
+        let (snapshot, replay) = (of.snapshot(), of.replay());
         let live = |at: Moment| by_line(snapshot, &live_weights(&replay.state(at), &keep));
         let at_end = live(end);
-        let starts = replay.spans(snapshot).iter().take(MOST_SPANS).filter_map(|span| {
+        let starts = of.spans().iter().take(MOST_SPANS).filter_map(|span| {
             let name = snapshot.text(span.name);
             (!is_internal_phase(name)).then(|| ((name.to_owned(), span.nth), span.start_us))
         });
@@ -119,7 +119,7 @@ impl RankDigest {
             },
             at_peak: live(peak.at),
             at_end,
-            growth: growth(snapshot, replay).map(in_words),
+            growth: growth(of).map(in_words),
             starts: starts.collect(),
             moments: replay.end(),
         }

@@ -2,14 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use vramscope_format::count;
-use vramscope_snapshot::Snapshot;
+use vramscope_replay::Moment;
 
 use crate::conclusions::categories::{Categories, GRADIENTS, OPTIMIZER, PARAMETERS};
 use crate::conclusions::insight::ShowBytes;
 use crate::conclusions::passes::Part;
-use crate::conclusions::run::Run;
-use crate::replay::Replay;
-use crate::replay::allocations::Moment;
+use crate::device::Device;
 
 /// Times the weights that all state together takes, what that means, and bytes of a weight.
 const RECIPES: [(f64, &str, u64); 4] = [
@@ -40,8 +38,9 @@ pub struct Recipe {
 
 impl Recipe {
     /// The recipe of a device, if it is a usual one.
-    pub fn new(snapshot: &Snapshot, replay: &Replay, categories: &Categories) -> Option<Self> {
-        let at = Run::of(snapshot, replay).passes().of(Part::Backward).last()?.to;
+    pub fn new(device: &Device, categories: &Categories) -> Option<Self> {
+        let (_snapshot, replay) = (device.snapshot(), device.replay());
+        let at = device.passes().of(Part::Backward).last()?.to;
         let (mut weights, mut gradients, mut optimizer) = (0_u64, 0_u64, 0_u64);
         for index in replay.live(at) {
             let sum = match u8::try_from(categories.of(index)) {

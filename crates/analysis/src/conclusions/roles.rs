@@ -4,10 +4,8 @@
 //! for its whole life, back to the event that made it.
 
 use hashbrown::{HashMap, HashSet};
+use vramscope_replay::{AllocIdx, Moment, Replay};
 use vramscope_snapshot::{Snapshot, Storage, TensorRole};
-
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
 
 /// The recorded role of each allocation that has one.
 #[derive(Clone, Debug, Default)]

@@ -4,11 +4,10 @@
 //! forward pass lies inside a backward pass, and an optimizer's closure runs a forward pass.
 
 use hashbrown::HashMap;
+use vramscope_replay::{Allocation, Moment, Replay};
 use vramscope_snapshot::{DeviceId, Frame, FrameId, Snapshot, StackId};
 
 use crate::conclusions::passes::Part;
-use crate::replay::Replay;
-use crate::replay::allocations::{Allocation, Moment};
 
 /// The part of a program that a stack belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

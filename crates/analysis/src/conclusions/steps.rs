@@ -10,14 +10,14 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{Moment, Replay};
 use vramscope_snapshot::{Snapshot, StrId};
 
 use crate::conclusions::growth::troughs;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::{Part, Pass, Passes};
 use crate::questions::spans::{Span, is_internal_phase};
-use crate::replay::Replay;
-use crate::replay::allocations::Moment;
+use crate::shelf::Small;
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +180,10 @@ fn by_troughs(replay: &Replay) -> Steps {
         return Steps::default();
     }
     Steps { list, by: StepsBy::Troughs, annotation: None, known_by: KnownBy::Likely }
+}
+
+impl Small for Steps {
+    const NAME: &'static str = "steps";
 }
 
 #[cfg(test)]

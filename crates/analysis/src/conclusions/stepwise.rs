@@ -1,16 +1,18 @@
 //! What each step of a run needs and leaves behind, and what the next one will need.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{AllocIdx, Allocation, Counter, Moment, Peak, Replay};
 use vramscope_snapshot::{Snapshot, StackId};
 
 use super::steps::{Step, Steps};
 use super::trend::Trend;
+use crate::device::Device;
 use crate::questions::capacity::Capacity;
 use crate::questions::compare::{Line, Sum};
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::{Peak, counters::Counter};
+use crate::shelf::Small;
 
 /// Says which allocations count.
 pub type Keep<'a> = &'a dyn Fn(AllocIdx, &Allocation) -> bool;
@@ -65,7 +67,8 @@ pub struct Outliving {
 
 impl Stepwise {
     /// The steps of a device. `keep` says which allocations count; `None` if all do.
-    pub fn new(snapshot: &Snapshot, replay: &Replay, steps: Steps, keep: Option<Keep<'_>>) -> Self {
+    pub fn new(device: &Device, steps: Steps, keep: Option<Keep<'_>>) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let levels = keep.map(|keep| levels(replay, keep));
         let level = |at: Moment| match &levels {
             Some(levels) => levels.get(at.0 as usize).copied().unwrap_or_default(),
@@ -121,7 +124,7 @@ impl Stepwise {
             .collect();
         Self {
             trend: Trend::of(&peaks),
-            capacity: Capacity::of(snapshot, replay),
+            capacity: Capacity::of(device),
             steps,
             rows,
             outliving: outliving(snapshot, by_stack, outlived),
@@ -197,4 +200,15 @@ fn highest(levels: &[i64], from: Moment, to: Moment) -> Peak {
         }
     }
     peak
+}
+
+impl Small for Stepwise {
+    const NAME: &'static str = "steps_table";
+}
+
+impl Device {
+    /// What each step needs and keeps, of all allocations.
+    pub fn stepwise(&self) -> Arc<Stepwise> {
+        self.once(|| Stepwise::new(self, self.steps().clone(), None))
+    }
 }

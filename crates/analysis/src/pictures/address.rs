@@ -4,11 +4,9 @@
 //! the same place, or an expandable segment with all that was ever mapped of it. Lanes lie in order of
 //! their addresses, and the caller says how high each is drawn.
 
+use vramscope_replay::{Counter, Moment, Range, Replay};
+
 use crate::pictures::{Cell, Columns, Picture, Rows};
-use crate::replay::Replay;
-use crate::replay::allocations::Moment;
-use crate::replay::counters::Counter;
-use crate::replay::ranges::Range;
 
 /// Allocations between two questions whether to go on.
 const STRIDE: usize = 1 << 14;

@@ -3,10 +3,8 @@
 //! Time is a label that may go backwards; the order of the trace is the truth. So a moment begins at the
 //! highest time that any event up to it carries, which never falls.
 
+use vramscope_replay::{Moment, Times};
 use vramscope_snapshot::EventTable;
-
-use crate::replay::allocations::Moment;
-use crate::replay::times::Times;
 
 /// Microseconds since the first event.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! How many bytes some allocations take over the moments of each column, on the mean.
 
+use vramscope_replay::Moment;
+
 use super::Columns;
-use crate::replay::allocations::Moment;
 
 /// The mean bytes of allocations over the moments of each column, from birth, end and bytes of each, in any order.
 /// Zero outside the recording.

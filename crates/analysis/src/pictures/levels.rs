@@ -3,10 +3,9 @@
 //! Kept as the steps of a staircase. Over them lie two trees that know the highest and the lowest step of every node, so that
 //! those of a pixel column are found in a few comparisons, however many steps lie in it.
 
+use vramscope_replay::{AllocIdx, Counter, Moment, Peak, Replay};
+
 use crate::pictures::pile::Measure;
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::counters::Counter;
-use crate::replay::{Peak, Replay};
 
 /// Children of a node.
 const FANOUT: usize = 16;

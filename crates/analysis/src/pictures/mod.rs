@@ -23,24 +23,18 @@
 
 mod address;
 mod clock;
-pub(crate) mod columns;
 mod density;
-pub(crate) mod extreme;
 mod levels;
 mod pile;
 
 pub use address::{Lane, Lanes, lanes};
 pub use clock::Clock;
-pub use columns::Extremes;
 pub use density::density;
 pub use levels::Levels;
 pub use pile::Pile;
 
 use serde::{Deserialize, Serialize};
-
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::counters::Counter;
+use vramscope_replay::{AllocIdx, Counter, Moment, Replay};
 
 /// More pools share the last number.
 const MOST_POOLS: u32 = 1 << 16;

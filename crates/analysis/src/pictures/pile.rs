@@ -10,12 +10,11 @@
 //! A column of pixels visits only nodes that the centre of some pixel lies in. The allocations from
 //! before the first event are sorted by their end: those that live are a prefix, and need one sum each.
 
+use vramscope_replay::{AllocIdx, Allocations, Counter, Moment, Replay};
+
 use crate::pictures::{Cell, Columns, Levels, Picture, Rows};
 use crate::questions::envelope::Envelope;
 use crate::questions::pools::Pools;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocations, Moment};
-use crate::replay::counters::Counter;
 
 /// Allocations in the smallest node.
 const LEAF: usize = 32;

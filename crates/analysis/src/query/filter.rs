@@ -1,21 +1,19 @@
 //! Which allocations, events and segments count.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use vramscope_format::{parse_bytes, place};
+use vramscope_replay::{AllocIdx, Allocation, Counter, Moment, Peak, Replay, State};
 use vramscope_snapshot::{Event, EventIdx, Frame, FrameId, Pool, Snapshot, StackId};
 
-use super::whole::{Fresh, WholeTrace};
 use super::{MomentSpec, Pattern, QueryError, error};
 use crate::conclusions::categories::Categories;
 use crate::conclusions::insight::Finding;
+use crate::device::Device;
 use crate::questions::frames::{is_internal, no_frame, user_frame};
 use crate::questions::pools::{DEFAULT_POOL, PoolTable, has_private};
 use crate::questions::weights::{Weight, live_weights, peak_of};
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::counters::Counter;
-use crate::replay::state::State;
-use crate::replay::{Peak, Replay};
 
 /// What can be typed as a filter in one line, for prompts.
 pub const FILTER_GRAMMAR: &str = "size>=20MiB size<1GiB pool=0,1 stream=0 category=activations phase=backward 0x7f3a10 (an address) \
@@ -100,20 +98,10 @@ impl Filter {
     }
 
     /// Looks everything up in the trace of one device.
-    pub fn bind(&self, snapshot: &Snapshot, replay: &Replay) -> Result<Selection, QueryError> {
-        self.bind_with(snapshot, replay, &Fresh::new(snapshot, replay))
-    }
-
-    /// The same with what follows from the whole trace from somewhere else.
-    pub fn bind_with(
-        &self,
-        snapshot: &Snapshot,
-        replay: &Replay,
-        whole: &dyn WholeTrace,
-    ) -> Result<Selection, QueryError> {
-        let resolve = |spec: &Option<MomentSpec>| {
-            spec.as_ref().map(|spec| spec.resolve(snapshot, replay, None)).transpose()
-        };
+    pub fn bind(&self, device: &Device) -> Result<Selection, QueryError> {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
+        let resolve =
+            |spec: &Option<MomentSpec>| spec.as_ref().map(|spec| spec.resolve(device, None)).transpose();
         let (since, until) = (resolve(&self.since)?, resolve(&self.until)?);
         if let (Some(since), Some(until)) = (since, until)
             && since > until
@@ -124,9 +112,9 @@ impl Filter {
             |stack: StackId| self.stacks.iter().all(|pattern| pattern.matches_stack(snapshot, stack));
         Ok(Selection {
             stacks: (!self.stacks.is_empty()).then(|| snapshot.stacks.ids().map(matches).collect()),
-            pools: self.pool.filter(|_| has_private(snapshot)).map(|_| whole.pools()),
-            category: self.category.as_deref().map(|name| category(whole, name)).transpose()?,
-            phase: self.phase.as_deref().map(|name| phase(snapshot, whole, name)).transpose()?,
+            pools: self.pool.filter(|_| has_private(snapshot)).map(|_| device.pools()),
+            category: self.category.as_deref().map(|name| category(device, name)).transpose()?,
+            phase: self.phase.as_deref().map(|name| phase(device, name)).transpose()?,
             bounds: since.is_some() || until.is_some(),
             range: (since.unwrap_or(Moment::START), until.unwrap_or(replay.end())),
             filter: self.clone(),
@@ -159,8 +147,8 @@ pub fn parse_stream(text: &str) -> Result<u64, String> {
     })
 }
 
-fn category(whole: &dyn WholeTrace, name: &str) -> Result<(Categories, usize), QueryError> {
-    let categories = whole.categories();
+fn category(device: &Device, name: &str) -> Result<(Arc<Categories>, usize), QueryError> {
+    let categories = device.categories();
     let wanted = name.replace('_', " ").to_lowercase();
     let names = categories.names();
     match names.iter().position(|known| known.replace('_', " ").to_lowercase() == wanted) {
@@ -170,13 +158,10 @@ fn category(whole: &dyn WholeTrace, name: &str) -> Result<(Categories, usize), Q
 }
 
 /// The stretches of a phase, in order and without overlaps.
-fn phase(
-    snapshot: &Snapshot,
-    whole: &dyn WholeTrace,
-    name: &str,
-) -> Result<Vec<(Moment, Moment)>, QueryError> {
+fn phase(device: &Device, name: &str) -> Result<Vec<(Moment, Moment)>, QueryError> {
+    let snapshot = device.snapshot();
     let wanted = vramscope_format::phase(name).to_lowercase();
-    let mut found: Vec<_> = whole
+    let mut found: Vec<_> = device
         .spans()
         .iter()
         .filter(|span| vramscope_format::phase(snapshot.text(span.name)).to_lowercase().contains(&wanted))
@@ -203,8 +188,8 @@ pub struct Selection {
     /// For each stack whether it matches.
     stacks: Option<Vec<bool>>,
     /// Which pool each allocation lies in, where that counts and there are several.
-    pools: Option<PoolTable>,
-    category: Option<(Categories, usize)>,
+    pools: Option<Arc<PoolTable>>,
+    category: Option<(Arc<Categories>, usize)>,
     phase: Option<Vec<(Moment, Moment)>>,
     bounds: bool,
     range: (Moment, Moment),
@@ -243,13 +228,8 @@ impl Selection {
     }
 
     /// A moment of this trace, where "peak" means the highest within the part that counts.
-    pub fn moment(
-        &self,
-        spec: &MomentSpec,
-        snapshot: &Snapshot,
-        replay: &Replay,
-    ) -> Result<Moment, QueryError> {
-        spec.resolve(snapshot, replay, self.bounds())
+    pub fn moment(&self, spec: &MomentSpec, device: &Device) -> Result<Moment, QueryError> {
+        spec.resolve(device, self.bounds())
     }
 
     /// When a counter of the device was highest in the part that counts.
@@ -262,7 +242,8 @@ impl Selection {
     }
 
     /// When the requested bytes of what counts were highest.
-    pub fn kept_peak(&self, snapshot: &Snapshot, replay: &Replay) -> Peak {
+    pub fn kept_peak(&self, device: &Device) -> Peak {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         if !self.leaves_out_allocations() {
             return self.peak(replay, Counter::Requested);
         }
@@ -318,19 +299,21 @@ impl Selection {
 
     /// Whether an event counts, apart from its time. An event whose pool was not recorded has that of its allocation
     /// or segment.
-    pub fn keeps_event(&self, snapshot: &Snapshot, replay: &Replay, row: EventIdx, event: &Event) -> bool {
+    pub fn keeps_event(&self, device: &Device, row: EventIdx, event: &Event) -> bool {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         self.keeps_size(event.size)
             && self.keeps_stack(event.stack)
             && self.filter.stream.is_none_or(|stream| snapshot.stream(event.stream) == stream)
             && self.keeps_birth(Moment::after(row))
             && self.keeps_address(event.addr, event.size)
-            && self.filter.pool.is_none_or(|pool| self.event_pool(snapshot, replay, row, event) == Some(pool))
+            && self.filter.pool.is_none_or(|pool| self.event_pool(device, row, event) == Some(pool))
             && self.category.as_ref().is_none_or(|(categories, number)| {
                 replay.allocation_of(row).is_some_and(|index| categories.of(index) == *number)
             })
     }
 
-    fn event_pool(&self, snapshot: &Snapshot, replay: &Replay, row: EventIdx, event: &Event) -> Option<Pool> {
+    fn event_pool(&self, device: &Device, row: EventIdx, event: &Event) -> Option<Pool> {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let of_allocation = || self.pool_of(replay.allocation_of(row)?);
         let of_segment = || {
             let pool = snapshot.pool(replay.segment_of(row)?.pool);

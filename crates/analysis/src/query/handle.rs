@@ -7,9 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use vramscope_replay::AllocIdx;
 use vramscope_snapshot::{DeviceId, EventIdx, StackId};
-
-use crate::replay::allocations::AllocIdx;
 
 /// What a handle names.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,18 +11,16 @@ mod filter;
 mod handle;
 mod moment;
 mod pattern;
-pub(crate) mod whole;
 
 pub use filter::{FILTER_GRAMMAR, Filter, Selection, parse_address, parse_pool, parse_stream};
 pub use handle::{HANDLE_GRAMMAR, Handle, Thing, ends_with_path};
 pub use moment::{InPhase, MOMENT_GRAMMAR, MomentSpec};
 pub use pattern::Pattern;
-pub use whole::WholeTrace;
 
+use vramscope_replay::Counter;
 use vramscope_snapshot::{DeviceId, Snapshot};
 
-use crate::replay::Replay;
-use crate::replay::counters::Counter;
+use crate::device::Device;
 
 /// Why a question cannot be answered: a sentence for the person who typed it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,16 +34,16 @@ pub(crate) fn error<T>(message: impl Into<String>) -> Result<T, QueryError> {
 /// What a file says that has no device at all.
 pub const NOTHING_RECORDED: &str = "nothing was allocated on any device while recording";
 
-/// Which of the replays a question is about: the device that is named, or else all; pinned host memory only if it is
+/// Rows of the devices that a question is about: the device that is named, or else all; pinned host memory only if it is
 /// named or there is nothing else.
 pub fn devices(
     snapshot: &Snapshot,
-    replays: &[impl AsRef<Replay>],
+    all_devices: &[impl AsRef<Device>],
     named: Option<DeviceId>,
 ) -> Result<Vec<usize>, QueryError> {
-    let number = |at: &usize| replays[*at].as_ref().device();
-    let all = || 0..replays.len();
-    if replays.is_empty() {
+    let number = |at: &usize| all_devices[*at].as_ref().device();
+    let all = || 0..all_devices.len();
+    if all_devices.is_empty() {
         return error(NOTHING_RECORDED);
     }
     if let Some(device) = named {
@@ -62,12 +60,12 @@ pub fn devices(
 }
 
 /// The device to show first where only one can be: one that ran out of memory, else the one with the highest peak.
-pub fn main_device(snapshot: &Snapshot, replays: &[impl AsRef<Replay>]) -> Option<usize> {
+pub fn main_device(snapshot: &Snapshot, all_devices: &[impl AsRef<Device>]) -> Option<usize> {
     let rank = |at: &usize| {
-        let replay = replays[*at].as_ref();
+        let replay = all_devices[*at].as_ref();
         (!replay.ooms().is_empty(), replay.peak(Counter::Requested).bytes, std::cmp::Reverse(*at))
     };
-    devices(snapshot, replays, None).ok()?.into_iter().max_by_key(rank)
+    devices(snapshot, all_devices, None).ok()?.into_iter().max_by_key(rank)
 }
 
 /// A device as it is typed: `0`, `cuda:1`, `host`.

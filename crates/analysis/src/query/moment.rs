@@ -3,14 +3,13 @@
 use std::str::FromStr;
 
 use vramscope_format::{phase, plural, printable};
-use vramscope_snapshot::{EventIdx, Snapshot};
+use vramscope_replay::{Counter, Moment, moment_at_time};
+use vramscope_snapshot::EventIdx;
 
 use super::{QueryError, error};
+use crate::device::Device;
 use crate::questions::phases::phase_name;
 use crate::questions::spans::{Span, is_internal_phase};
-use crate::replay::allocations::Moment;
-use crate::replay::counters::Counter;
-use crate::replay::{Replay, moment_at_time};
 
 /// A moment as it is typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,12 +119,8 @@ fn in_phase(text: &str) -> MomentSpec {
 
 impl MomentSpec {
     /// The moment in a trace. `within` bounds what "peak" means; without bounds it is the whole trace.
-    pub fn resolve(
-        &self,
-        snapshot: &Snapshot,
-        replay: &Replay,
-        within: Option<(Moment, Moment)>,
-    ) -> Result<Moment, QueryError> {
+    pub fn resolve(&self, device: &Device, within: Option<(Moment, Moment)>) -> Result<Moment, QueryError> {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let events = snapshot.events(replay.device());
         let (from, to) = within.unwrap_or((Moment::START, replay.end()));
         Ok(match self {
@@ -174,7 +169,7 @@ impl MomentSpec {
                 }
             }
             Self::In { name, nth, place } => {
-                let span = find_span(snapshot, replay, name, *nth)?;
+                let span = find_span(device, name, *nth)?;
                 match place {
                     InPhase::Start => span.from,
                     InPhase::End => span.to,
@@ -190,13 +185,9 @@ const LISTED: usize = 12;
 
 /// The Kth span of a name, from 1; without a number the one with the highest peak. A part of a name is enough where
 /// only one phase has it; PyTorch's own phases count only where no other fits.
-fn find_span(
-    snapshot: &Snapshot,
-    replay: &Replay,
-    name: &str,
-    nth: Option<usize>,
-) -> Result<Span, QueryError> {
-    let all = replay.spans(snapshot);
+fn find_span(device: &Device, name: &str, nth: Option<usize>) -> Result<Span, QueryError> {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
+    let all = device.spans();
     // A name that has a number of its own, as the profiler's steps have, is meant before the Kth of a name.
     let numbered = nth.map(|nth| format!("{name}#{nth}"));
     if let Some(span) =

@@ -1,13 +1,11 @@
 //! How much a device has: by its name, by what a file tells.
 
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{Counter, GRANULE, Moment, Oom, SMALL};
 use vramscope_snapshot::{Action, Snapshot, StackId};
 
 use crate::conclusions::insight::ShowBytes;
-use crate::replay::allocations::Moment;
-use crate::replay::counters::Counter;
-use crate::replay::rounding::{GRANULE, SMALL};
-use crate::replay::{Oom, Replay};
+use crate::device::Device;
 use vramscope_format::parse_bytes;
 
 /// What the driver reports as total memory, in MiB.
@@ -62,7 +60,8 @@ pub struct Capacity {
 impl Capacity {
     /// What a file tells: a recorder asks the driver, a profile names the device, and a failed allocation says what the
     /// driver had left.
-    pub fn of(snapshot: &Snapshot, replay: &Replay) -> Option<Self> {
+    pub fn of(device: &Device) -> Option<Self> {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let at_least = replay.peak(Counter::Reserved).bytes;
         if let Some(memory) = snapshot.device_memory(replay.device()) {
@@ -90,7 +89,7 @@ impl Capacity {
             return Some(last);
         }
         let failed = replay.ooms().iter().map(of).filter(|found| found.is_limit);
-        let retried = retries(snapshot, replay).into_iter().map(|retry| {
+        let retried = retries(device).into_iter().map(|retry| {
             let bytes = retry.reserved.saturating_add(signed(retry.acquired));
             Self { bytes, refused_at: Some(retry.at), ..last }
         });
@@ -133,14 +132,16 @@ pub struct Refusal {
 }
 
 /// The requests that were refused at first, before a moment.
-pub fn refused_before(snapshot: &Snapshot, replay: &Replay, at: Moment) -> Vec<Refusal> {
-    let mut found = retries(snapshot, replay);
+pub fn refused_before(device: &Device, at: Moment) -> Vec<Refusal> {
+    let (_snapshot, _replay) = (device.snapshot(), device.replay());
+    let mut found = retries(device);
     found.retain(|refusal| refusal.at <= at);
     found
 }
 
 /// Garbage collection releases without being refused, so it says nothing.
-fn retries(snapshot: &Snapshot, replay: &Replay) -> Vec<Refusal> {
+fn retries(device: &Device) -> Vec<Refusal> {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     // A part of an expandable segment is not all that such a request needs.
     if collects_garbage(snapshot) || snapshot.settings.expandable_segments {
         return Vec::new();

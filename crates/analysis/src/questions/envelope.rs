@@ -6,9 +6,8 @@
 
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
+use vramscope_replay::Moment;
 use vramscope_snapshot::Pool;
-
-use crate::replay::allocations::Moment;
 
 /// Entries of a row of the pyramid that one entry of the next row stands for.
 const FAN: usize = 16;

@@ -6,15 +6,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::questions::made::makers;
+use vramscope_replay::{AllocIdx, Moment, Range, Replay, makers};
+
+use crate::device::Device;
 use crate::questions::pins::pinned;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::ranges::Range;
+use crate::shelf::Small;
 
 /// How fragmented free memory is at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,4 +146,18 @@ pub fn fragmentation(
     let mut segments: Vec<_> = segments.into_values().collect();
     segments.sort_unstable_by_key(|segment| (Reverse(segment.samples), Reverse(segment.size), segment.addr));
     Fragmentation { request, samples, segments, holes }.for_request(replay, request)
+}
+
+/// Number of moments at which fragmentation is looked at, unless another is asked for.
+pub const SAMPLES: u32 = 16;
+
+impl Small for Fragmentation {
+    const NAME: &'static str = "fragmentation";
+}
+
+impl Device {
+    /// Fragmentation from the first event to the last, at [`SAMPLES`] moments and the end, for the largest request.
+    pub fn fragmentation(&self) -> Arc<Fragmentation> {
+        self.once(|| fragmentation(self, (Moment::START, self.end()), SAMPLES, None, |_| true))
+    }
 }

@@ -18,12 +18,11 @@
 //! The last two are 0 wherever the verdict is exact.
 
 use serde::Serialize;
-use vramscope_snapshot::Snapshot;
+use vramscope_replay::State;
 
 use crate::conclusions::insight::ShowBytes;
+use crate::device::Device;
 use crate::questions::pools::is_private;
-use crate::replay::Replay;
-use crate::replay::state::State;
 
 /// The gap at a moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -109,7 +108,8 @@ impl Gap {
 }
 
 /// The gap of a state, by cause.
-pub fn gap(snapshot: &Snapshot, replay: &Replay, state: &State) -> Gap {
+pub fn gap(device: &Device, state: &State) -> Gap {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let difference = i128::from(state.counters.reserved) - i128::from(state.counters.requested);
     let mut gap = Gap { total: cut(difference), ..Gap::default() };
     let mut lived_in = vec![false; state.ranges.len()];

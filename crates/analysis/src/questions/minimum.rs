@@ -10,14 +10,14 @@
 //!   lies that lives at the same time. It compares every two blocks, so it is tried only on runs of few.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{AllocIdx, Effect, Moment, Peak, Replay, UNIT};
 
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::rounding::UNIT;
-use crate::replay::walk::Effect;
-use crate::replay::{Peak, Replay};
+use crate::device::Device;
+use crate::shelf::Small;
 
 /// How a packing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,6 +200,17 @@ fn largest_first(replay: &Replay, size: impl Fn(AllocIdx) -> u64) -> u64 {
         top = top.max(end);
     }
     top
+}
+
+impl Small for Minimum {
+    const NAME: &'static str = "minimum";
+}
+
+impl Device {
+    /// The least memory that the requests need.
+    pub fn minimum(&self) -> Arc<Minimum> {
+        self.once(|| minimum(self))
+    }
 }
 
 #[cfg(test)]

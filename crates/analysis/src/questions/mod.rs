@@ -8,7 +8,6 @@ pub(crate) mod envelope;
 pub(crate) mod fragmentation;
 pub(crate) mod frames;
 pub(crate) mod gap;
-pub(crate) mod made;
 pub(crate) mod minimum;
 pub(crate) mod overlap;
 pub(crate) mod pending;

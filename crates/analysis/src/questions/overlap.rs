@@ -5,14 +5,13 @@ use std::cmp::Reverse;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use vramscope_format::phase;
+use vramscope_replay::{AllocIdx, Allocation, Moment};
 use vramscope_snapshot::{Snapshot, StackId};
 
-use crate::conclusions::run::Run;
+use crate::device::Device;
 use crate::questions::compare::Line;
 use crate::questions::frames::{innermost, user_frame};
 use crate::questions::spans::open_spans;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 
 /// What allocations are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -60,14 +59,14 @@ pub fn operator(snapshot: &Snapshot, stack: StackId) -> Option<String> {
 /// The allocations that live at any moment from one to another, both included, in groups: those with most
 /// bytes first. `keep` says which allocations count.
 pub fn overlap(
-    snapshot: &Snapshot,
-    replay: &Replay,
+    device: &Device,
     (from, to): (Moment, Moment),
     by: GroupBy,
     keep: impl Fn(AllocIdx, &Allocation) -> bool,
 ) -> Vec<Overlap> {
-    let categories = (by == GroupBy::Category).then(|| Run::of(snapshot, replay).categories());
-    let spans = if by == GroupBy::Phase { replay.spans(snapshot) } else { &[] };
+    let (snapshot, replay) = (device.snapshot(), device.replay());
+    let categories = (by == GroupBy::Category).then(|| device.categories());
+    let spans = if by == GroupBy::Phase { device.spans() } else { &[] };
     let name = |index: AllocIdx, allocation: &Allocation| match by {
         GroupBy::Operator => operator(snapshot, allocation.stack).unwrap_or_default(),
         GroupBy::Line => user_frame(snapshot, allocation.stack)

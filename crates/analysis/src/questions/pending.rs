@@ -5,10 +5,10 @@
 //! events between the two. How much they cost is bytes × time waited.
 
 use hashbrown::HashMap;
-use vramscope_snapshot::{EventTable, Snapshot, StackId, StreamId};
+use vramscope_replay::{AllocIdx, Allocations, Moment};
+use vramscope_snapshot::{EventTable, StackId, StreamId};
 
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocations, Moment};
+use crate::device::Device;
 
 /// Pending frees of one stack and stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,8 @@ pub struct Pending {
 }
 
 /// The pending frees of a device.
-pub fn pending(snapshot: &Snapshot, replay: &Replay) -> Pending {
+pub fn pending(device: &Device) -> Pending {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let events = snapshot.events(replay.device());
     let mut groups: HashMap<(StackId, StreamId), PendingGroup> = HashMap::new();
     let mut changes: Vec<(Moment, i64)> = Vec::new();

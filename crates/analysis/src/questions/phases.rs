@@ -4,15 +4,16 @@
 //! *growth* is what was there at the end of a span more than at its beginning. Its *allocations* are those that
 //! began in it. Numbered names such as `ProfilerStep#7` count as one phase.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{Counter, Extremes, Moment, Peak, Replay};
 use vramscope_snapshot::{Snapshot, StrId};
 
-use crate::pictures::Extremes;
+use crate::device::Device;
 use crate::questions::spans::Span;
-use crate::replay::allocations::Moment;
-use crate::replay::counters::Counter;
-use crate::replay::{Peak, Replay};
+use crate::shelf::Small;
 
 /// All spans of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,8 +77,9 @@ impl SpanSums {
 }
 
 /// The phases of a device in order of their first span.
-pub fn phases(snapshot: &Snapshot, replay: &Replay) -> Vec<Phase> {
-    let spans = replay.spans(snapshot);
+pub fn phases(device: &Device) -> Vec<Phase> {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
+    let spans = device.spans();
     let sums = SpanSums::each(replay, spans);
     phases_of(snapshot, spans.iter().zip(&sums))
 }
@@ -119,6 +121,17 @@ pub fn phases_of<'a>(
         phase.time_us = phase.time_us.saturating_add(time_us);
     }
     phases
+}
+
+impl Small for Vec<SpanSums> {
+    const NAME: &'static str = "span_sums";
+}
+
+impl Device {
+    /// Changes of memory in each of [`Device::spans`].
+    pub fn span_sums(&self) -> Arc<Vec<SpanSums>> {
+        self.once(|| SpanSums::each(self, self.spans()))
+    }
 }
 
 #[cfg(test)]

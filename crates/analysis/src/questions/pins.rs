@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 use std::ops;
 
-use vramscope_snapshot::{Pool, Snapshot, StreamId};
+use vramscope_replay::{Hole, SMALL, State, UNIT};
+use vramscope_snapshot::{Pool, StreamId};
 
-use crate::replay::Replay;
-use crate::replay::rounding::{SMALL, UNIT};
-use crate::replay::state::State;
+use crate::device::Device;
 
 /// A range that is held, has holes, and cannot be given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +47,9 @@ const SMALL_SEGMENT: u64 = 2 << 20;
 
 /// The largest request of a pool and a stream that fits into a hole, so that nothing more has to be asked from
 /// the driver.
-pub fn largest_fit(snapshot: &Snapshot, replay: &Replay, state: &State, pool: Pool, stream: StreamId) -> u64 {
-    let most = |hole: &crate::replay::state::Hole| {
+pub fn largest_fit(device: &Device, state: &State, pool: Pool, stream: StreamId) -> u64 {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
+    let most = |hole: &Hole| {
         let range = state.ranges.get(hole.range)?;
         let serves = range.stream == stream && snapshot.pool(range.pool).unwrap_or((0, 0)) == pool;
         let is_small = !range.expandable && range.size <= SMALL_SEGMENT;

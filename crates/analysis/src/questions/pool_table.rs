@@ -1,18 +1,20 @@
 //! The pools of a device without a step per event: what they are over the whole trace, and their levels every so often.
 //! The level at a moment is that before it and the few events since.
 
-use std::io::{self, Seek, Write};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use vramscope_mapped::{Buffer, Store, StoreError, Writer};
+use vramscope_replay::{AllocIdx, Effect, Moment};
 use vramscope_snapshot::stored::{get_small, put_small};
-use vramscope_snapshot::{Column, Pool, Snapshot};
+use vramscope_snapshot::{Column, Pool};
 
+use crate::device::Device;
 use crate::questions::envelope::{DEFAULT_POOL, Known, Level};
 use crate::questions::pools::{PoolSummary, Pools, has_private, named, pool_of_change, segments_at, signed};
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::walk::Effect;
+use crate::shelf::Shelved;
 
 /// Events between two levels.
 const STRIDE: usize = 4096;
@@ -51,9 +53,10 @@ pub struct PoolTable {
 
 impl PoolTable {
     /// The pools of a device, in the order of [`Pools::envelopes`]. Goes through the whole trace.
-    pub fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
-        let pools = Pools::all(snapshot, replay);
-        let rows = pools.envelopes().iter().zip(pools.summaries(snapshot, replay, replay.end()));
+    pub fn new(device: &Device) -> Self {
+        let (_snapshot, replay) = (device.snapshot(), device.replay());
+        let pools = Pools::all(device);
+        let rows = pools.envelopes().iter().zip(pools.summaries(device, replay.end()));
         let rows = rows.map(|(envelope, over_all)| PoolRow {
             pool: envelope.pool,
             stream: envelope.stream,
@@ -80,9 +83,10 @@ impl PoolTable {
     }
 
     /// What is to be said about each of [`PoolTable::rows`], at a moment.
-    pub fn summaries(&self, snapshot: &Snapshot, replay: &Replay, at: Moment) -> Vec<PoolSummary> {
-        let segments = segments_at(snapshot, replay, at);
-        let levels = self.levels(snapshot, replay, at);
+    pub fn summaries(&self, device: &Device, at: Moment) -> Vec<PoolSummary> {
+        let (_snapshot, _replay) = (device.snapshot(), device.replay());
+        let segments = segments_at(device, at);
+        let levels = self.levels(device, at);
         let summary = |(row, now): (&PoolRow, Level)| PoolSummary {
             now,
             segments: segments.get(&(row.pool, row.stream)).copied().unwrap_or_default(),
@@ -91,7 +95,8 @@ impl PoolTable {
         self.rows.iter().zip(levels).map(summary).collect()
     }
 
-    fn levels(&self, snapshot: &Snapshot, replay: &Replay, at: Moment) -> Vec<Level> {
+    fn levels(&self, device: &Device, at: Moment) -> Vec<Level> {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let at = at.min(replay.end());
         let before = at.0 as usize / STRIDE;
         let kept = self.levels.slice(before * self.rows.len()..(before + 1) * self.rows.len());
@@ -124,19 +129,29 @@ impl PoolTable {
         });
         levels
     }
+}
 
-    /// Adds everything to a file.
-    pub fn put<W: Write + Seek>(&self, out: &mut Writer<W>) -> io::Result<()> {
+impl Shelved for PoolTable {
+    const NAME: &'static str = "pools";
+
+    fn put(&self, out: &mut Writer<&File>) -> io::Result<()> {
         put_small("pools", self, out)?;
         out.put("pool_of", self.of.stored())?;
         out.put("levels", &self.levels)
     }
 
-    /// What [`PoolTable::put`] added. Looking at a moment touches what is about it.
-    pub fn get(store: &Store) -> Result<Self, StoreError> {
+    /// Looking at a part of it touches that part.
+    fn get(store: &Store) -> Result<Self, StoreError> {
         let mut found: Self = get_small("pools", store)?;
         found.of = Column::from_buffer(store.get("pool_of")?);
         found.levels = store.get("levels")?;
         Ok(found)
+    }
+}
+
+impl Device {
+    /// The pools over the whole trace.
+    pub fn pools(&self) -> Arc<PoolTable> {
+        self.once(|| PoolTable::new(self))
     }
 }

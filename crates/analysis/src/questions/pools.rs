@@ -12,15 +12,13 @@
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{AllocIdx, Change, Effect, Moment, RangeSet, Replay};
 use vramscope_snapshot::{Column, Pool, PoolId, Snapshot, StreamId};
 
+use crate::device::Device;
 pub use crate::questions::envelope::DEFAULT_POOL;
 use crate::questions::envelope::{Envelope, Known, Level};
 pub use crate::questions::pool_table::{PoolRow, PoolTable};
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::ranges::{Change, RangeSet};
-use crate::replay::walk::Effect;
 
 /// The envelopes of a device.
 #[derive(Clone, Debug, Default)]
@@ -51,20 +49,23 @@ pub struct PoolSummary {
 
 impl Pools {
     /// The envelopes of private pools. Costs nothing where there are none.
-    pub fn private(snapshot: &Snapshot, replay: &Replay) -> Self {
+    pub fn private(device: &Device) -> Self {
+        let (snapshot, _replay) = (device.snapshot(), device.replay());
         match has_private(snapshot) {
-            true => Self::new(snapshot, replay, |pool| is_private(snapshot, pool)),
+            true => Self::new(device, |pool| is_private(snapshot, pool)),
             false => Self::default(),
         }
     }
 
     /// The envelopes of all pools.
-    pub fn all(snapshot: &Snapshot, replay: &Replay) -> Self {
-        Self::new(snapshot, replay, |_| true)
+    pub fn all(device: &Device) -> Self {
+        let (_snapshot, _replay) = (device.snapshot(), device.replay());
+        Self::new(device, |_| true)
     }
 
     /// One pass over the events: what each changes goes to the envelope of its pool and stream.
-    fn new(snapshot: &Snapshot, replay: &Replay, keep: impl Fn(PoolId) -> bool) -> Self {
+    fn new(device: &Device, keep: impl Fn(PoolId) -> bool) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let start = replay.ranges_at(Moment::START);
         let mut build = Build {
             snapshot,
@@ -129,8 +130,9 @@ impl Pools {
     }
 
     /// What is to be said about each of [`Pools::envelopes`], at a moment.
-    pub fn summaries(&self, snapshot: &Snapshot, replay: &Replay, at: Moment) -> Vec<PoolSummary> {
-        let segments = segments_at(snapshot, replay, at);
+    pub fn summaries(&self, device: &Device, at: Moment) -> Vec<PoolSummary> {
+        let (_snapshot, replay) = (device.snapshot(), device.replay());
+        let segments = segments_at(device, at);
         let summary = |envelope: &Envelope| {
             let (peak_at, peak) = envelope.peak();
             let life = envelope.life();
@@ -149,11 +151,8 @@ impl Pools {
 }
 
 /// How many segments each pool and stream has at a moment.
-pub(super) fn segments_at(
-    snapshot: &Snapshot,
-    replay: &Replay,
-    at: Moment,
-) -> HashMap<(Option<Pool>, u64), usize> {
+pub(super) fn segments_at(device: &Device, at: Moment) -> HashMap<(Option<Pool>, u64), usize> {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let assume_default = !has_private(snapshot);
     let mut segments: HashMap<(Option<Pool>, u64), usize> = HashMap::new();
     for range in replay.ranges_at(at).iter() {

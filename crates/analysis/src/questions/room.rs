@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use vramscope_replay::State;
 use vramscope_snapshot::{Pool, Snapshot, StreamId};
 
 use crate::questions::pools::known_pool;
-use crate::replay::state::State;
 
 /// What one pool and stream has free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,10 +10,10 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{Moment, Times};
 use vramscope_snapshot::{DeviceId, Snapshot, Stage, StrId};
 
-use crate::replay::allocations::Moment;
-use crate::replay::times::Times;
+use crate::shelf::Small;
 
 /// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +116,10 @@ fn lanes(starts: &[usize], ends: &[usize]) -> Vec<(u32, u32)> {
         (lanes.len() as u32 - 1, 0)
     };
     starts.iter().zip(ends).map(|(&start, &end)| place(start, end)).collect()
+}
+
+impl Small for Vec<Span> {
+    const NAME: &'static str = "spans";
 }
 
 #[cfg(test)]

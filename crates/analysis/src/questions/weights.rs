@@ -2,11 +2,8 @@
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use vramscope_replay::{AllocIdx, Allocation, Moment, Peak, Replay, State};
 use vramscope_snapshot::StackId;
-
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::state::State;
-use crate::replay::{Peak, Replay};
 
 /// What one stack weighs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

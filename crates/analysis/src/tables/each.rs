@@ -1,8 +1,8 @@
 //! Every row of a table that a file has as a whole.
 
-use std::cell::OnceCell;
-
+use vramscope_format::Units;
 use vramscope_format::table::{Column, Value};
+use vramscope_replay::{AllocIdx, Allocation, Moment};
 use vramscope_snapshot::{Event, EventIdx, FrameId, Segment, Snapshot};
 
 use super::ranks::{File, at_peak, finding, rank, step};
@@ -11,12 +11,8 @@ use super::{
     ALLOCATIONS, ANNOTATIONS, AT_PEAK, EVENTS, FINDINGS, FRAMES, PROBLEMS, RANKS, Rows, SEGMENTS, STACKS,
     STEPS, frame,
 };
-use crate::conclusions::each::Conclusions;
-use crate::conclusions::insight::insights;
-use crate::conclusions::stepwise::Stepwise;
+use crate::device::Device;
 use crate::questions::pools::Pools;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 
 /// A table that a file has as a whole: what `export`, a dataset and `sql` are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,27 +137,23 @@ impl Keep for Everything {
 /// Takes in a row.
 pub type Take<'a, E> = &'a mut dyn FnMut(&[Value<'_>]) -> Result<(), E>;
 
-/// One device of a file.
-pub struct Device<'a> {
-    snapshot: &'a Snapshot,
-    replay: &'a Replay,
+/// The tables of one device of a file.
+#[derive(Clone, Copy)]
+pub struct DeviceTables<'a> {
+    device: &'a Device,
     file: File<'a>,
-    conclusions: OnceCell<Conclusions>,
 }
 
-impl<'a> Device<'a> {
-    /// The device of a replay.
-    pub fn new(snapshot: &'a Snapshot, replay: &'a Replay, file: File<'a>) -> Self {
-        Self { snapshot, replay, file, conclusions: OnceCell::new() }
-    }
-
-    fn conclusions(&self) -> &Conclusions {
-        self.conclusions.get_or_init(|| Conclusions::new(self.snapshot, self.replay))
+impl<'a> DeviceTables<'a> {
+    /// The tables of a device.
+    pub fn new(device: &'a Device, file: File<'a>) -> Self {
+        Self { device, file }
     }
 
     /// Hands out every row of a table. Stacks, frames and problems are those of the file.
     pub fn each_row<E>(&self, table: Whole, keep: &dyn Keep, take: Take<'_, E>) -> Result<(), E> {
-        let (snapshot, replay) = (self.snapshot, self.replay);
+        let device = self.device;
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         match table {
             Whole::Allocations => self.allocations(keep, take),
             Whole::Events => self.events(keep, take),
@@ -173,20 +165,16 @@ impl<'a> Device<'a> {
             Whole::Segments => {
                 let mut kept =
                     snapshot.segments_of(replay.device()).iter().filter(|segment| keep.segment(segment));
-                kept.try_for_each(|segment| take(&super::segment(snapshot, replay, segment)))
+                kept.try_for_each(|segment| take(&super::segment(device, segment)))
             }
-            Whole::Annotations => {
-                replay.spans(snapshot).iter().try_for_each(|span| take(&annotation(snapshot, replay, span)))
+            Whole::Annotations => device.spans().iter().try_for_each(|span| take(&annotation(device, span))),
+            Whole::Findings => {
+                device.findings(Units::Binary).iter().try_for_each(|found| take(&finding(found)))
             }
-            Whole::Findings => insights(snapshot, replay, &vramscope_format::size)
-                .iter()
-                .try_for_each(|found| take(&finding(found))),
-            Whole::Ranks => take(&rank(snapshot, replay, self.file)),
-            Whole::AtPeak => {
-                at_peak(snapshot, replay, self.conclusions()).iter().try_for_each(|row| take(row))
-            }
+            Whole::Ranks => take(&rank(device, self.file)),
+            Whole::AtPeak => at_peak(device, &device.conclusions()).iter().try_for_each(|row| take(row)),
             Whole::Steps => {
-                let stepwise = Stepwise::new(snapshot, replay, self.conclusions().steps.clone(), None);
+                let stepwise = device.stepwise();
                 stepwise.rows.iter().try_for_each(|row| take(&step(replay, row)))
             }
             Whole::Problems => snapshot
@@ -197,25 +185,26 @@ impl<'a> Device<'a> {
     }
 
     fn allocations<E>(&self, keep: &dyn Keep, take: Take<'_, E>) -> Result<(), E> {
-        let (snapshot, replay) = (self.snapshot, self.replay);
-        let pools = Pools::all(snapshot, replay);
-        let conclusions = self.conclusions();
-        let rows = Rows::new(snapshot, replay, &pools);
+        let device = self.device;
+        let replay = device.replay();
+        let pools = Pools::all(device);
+        let conclusions = device.conclusions();
+        let rows = Rows::new(device, &pools);
         let mut all = replay.allocations().iter();
         all.try_for_each(|(index, allocation)| match keep.allocation(index, &allocation) {
-            true => take(&rows.allocation(index, conclusions)),
+            true => take(&rows.allocation(index, &conclusions)),
             false => Ok(()),
         })
     }
 
     fn events<E>(&self, keep: &dyn Keep, take: Take<'_, E>) -> Result<(), E> {
-        let (snapshot, replay) = (self.snapshot, self.replay);
+        let (snapshot, replay) = (self.device.snapshot(), self.device.replay());
         let events = snapshot.events(replay.device());
         let (from, to) = keep.range();
         let counters = replay.all_counters().skip(from.0 as usize);
         (from.0..to.0).map(EventIdx).zip(counters).try_for_each(|(row, after)| {
             match keep.event(row, &events.get(row.index())) {
-                true => take(&event(snapshot, replay, row, after)),
+                true => take(&event(self.device, row, after)),
                 false => Ok(()),
             }
         })

@@ -7,7 +7,7 @@ mod each;
 mod ranks;
 mod rows;
 
-pub use each::{Device, Everything, Keep, Take, Whole};
+pub use each::{DeviceTables, Everything, Keep, Take, Whole};
 pub use ranks::{AT_PEAK, File, PROBLEMS, RANKS, STEPS, at_peak, finding, rank, step};
 pub use rows::{Rows, annotation, event, frame, segment, total};
 

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 
 use vramscope_format::table::{Column, Value};
-use vramscope_snapshot::{Segment, Snapshot};
+use vramscope_replay::{Counter, Moment, Replay};
+use vramscope_snapshot::Segment;
 
 use super::{DEVICE, FILE, FINDINGS, LINE, NAME, bytes, flag, id, level, number, text, time};
 use crate::conclusions::each::Conclusions;
 use crate::conclusions::insight::Finding;
 use crate::conclusions::stepwise::StepRow;
+use crate::device::Device;
 use crate::questions::capacity::Capacity;
 use crate::questions::frames::user_frame;
-use crate::replay::Replay;
-use crate::replay::allocations::Moment;
-use crate::replay::counters::Counter;
 
 /// Totals of each rank.
 pub const RANKS: [Column; 21] = [
@@ -85,15 +84,15 @@ pub struct File<'a> {
 }
 
 /// Totals of a rank on one device.
-pub fn rank<'a>(snapshot: &'a Snapshot, replay: &Replay, file: File<'a>) -> [Value<'a>; RANKS.len()] {
-    let device = replay.device();
-    let events = snapshot.events(device);
+pub fn rank<'a>(device: &'a Device, file: File<'a>) -> [Value<'a>; RANKS.len()] {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
+    let events = device.event_table();
     let (peak, start, end) =
         (replay.peak(Counter::Requested), replay.counters(Moment::START), replay.counters(replay.end()));
     let at_peak = replay.counters(peak.at);
-    let reserved = |level: i64| snapshot.has_reserved(device).then_some(level);
+    let reserved = |level: i64| snapshot.has_reserved(replay.device()).then_some(level);
     let time = |row: Option<usize>| row.and_then(|row| events.time_us(row));
-    let segments = snapshot.segments_of(device);
+    let segments = snapshot.segments_of(replay.device());
     let free = |segment: &Segment| segment.total_size.saturating_sub(segment.active_size);
     [
         file.path.into(),
@@ -112,24 +111,21 @@ pub fn rank<'a>(snapshot: &'a Snapshot, replay: &Replay, file: File<'a>) -> [Val
         end.requested.into(),
         reserved(end.reserved).into(),
         reserved(at_peak.reserved.saturating_sub(at_peak.requested)).into(),
-        Capacity::of(snapshot, replay).map(|capacity| capacity.bytes).into(),
+        Capacity::of(device).map(|capacity| capacity.bytes).into(),
         (replay.ooms().len() as u64).into(),
         segments.iter().fold(0_u64, |sum, segment| sum.saturating_add(free(segment))).into(),
         (segments.len() as u64).into(),
-        device.0.into(),
+        replay.device().0.into(),
     ]
 }
 
 /// What was live at the peak, in the order of the names.
-pub fn at_peak<'a>(
-    snapshot: &'a Snapshot,
-    replay: &Replay,
-    conclusions: &'a Conclusions,
-) -> Vec<[Value<'a>; AT_PEAK.len()]> {
+pub fn at_peak<'a>(device: &'a Device, conclusions: &'a Conclusions) -> Vec<[Value<'a>; AT_PEAK.len()]> {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     for index in replay.live(replay.peak(Counter::Requested).at) {
         let allocation = replay.allocation(index);
-        let concluded = conclusions.of(snapshot, replay, index);
+        let concluded = conclusions.of(device, index);
         let frame = user_frame(snapshot, allocation.stack).unwrap_or_default();
         let line = (snapshot.text(frame.file), frame.line, snapshot.text(frame.name));
         let (phase, module) = (concluded.phase.unwrap_or_default(), concluded.module.unwrap_or_default());

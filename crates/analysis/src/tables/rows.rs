@@ -4,23 +4,21 @@ use std::cell::RefCell;
 
 use hashbrown::HashMap;
 use vramscope_format::table::Value;
+use vramscope_replay::{AllocIdx, Counters, Moment};
 use vramscope_snapshot::{Action, Event, EventIdx, Frame, FrameId, Pool, Segment, Snapshot, StackId};
 
 use super::{ALLOCATIONS, ANNOTATIONS, EVENTS, FRAMES, SEGMENTS, TOTALS};
 use crate::conclusions::each::Conclusions;
+use crate::device::Device;
 use crate::questions::compare::Sum;
 use crate::questions::frames::{is_internal, user_frame};
 use crate::questions::overlap::operator;
 use crate::questions::pools::Pools;
 use crate::questions::spans::Span;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::counters::Counters;
 
 /// Makes rows of one device.
 pub struct Rows<'a> {
-    snapshot: &'a Snapshot,
-    replay: &'a Replay,
+    device: &'a Device,
     pools: &'a Pools,
     /// The user's own line of each stack that was asked for.
     lines: RefCell<HashMap<StackId, [Value<'a>; 3]>>,
@@ -28,8 +26,8 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// `pools` are [`Pools::all`] of the device.
-    pub fn new(snapshot: &'a Snapshot, replay: &'a Replay, pools: &'a Pools) -> Self {
-        Self { snapshot, replay, pools, lines: RefCell::default() }
+    pub fn new(device: &'a Device, pools: &'a Pools) -> Self {
+        Self { device, pools, lines: RefCell::default() }
     }
 
     /// The life of a block, with what is concluded about it.
@@ -38,8 +36,8 @@ impl<'a> Rows<'a> {
         index: AllocIdx,
         conclusions: &'a Conclusions,
     ) -> [Value<'a>; ALLOCATIONS.len()] {
-        let allocation = self.replay.allocation(index);
-        let concluded = conclusions.of(self.snapshot, self.replay, index);
+        let allocation = self.device.allocation(index);
+        let concluded = conclusions.of(self.device, index);
         let event = |moment: Moment| moment.event().map(|event| event.0);
         let [pool_a, pool_b] = pool(self.pools.pool_of(index));
         let [file, line, name] = self.line(allocation.stack);
@@ -53,7 +51,7 @@ impl<'a> Rows<'a> {
             event(allocation.closed).into(),
             self.time(allocation.opened).into(),
             self.time(allocation.closed).into(),
-            self.snapshot.stream(allocation.stream).into(),
+            self.device.snapshot().stream(allocation.stream).into(),
             pool_a,
             pool_b,
             allocation.stack.0.into(),
@@ -66,27 +64,23 @@ impl<'a> Rows<'a> {
             concluded.phase.unwrap_or_default().into(),
             concluded.module.unwrap_or_default().into(),
             concluded.step.into(),
-            self.replay.device().0.into(),
+            self.device.device().0.into(),
         ]
     }
 
     fn line(&self, stack: StackId) -> [Value<'a>; 3] {
         let mut lines = self.lines.borrow_mut();
-        lines.entry(stack).or_insert_with(|| line(self.snapshot, stack)).clone()
+        lines.entry(stack).or_insert_with(|| line(self.device.snapshot(), stack)).clone()
     }
 
     fn time(&self, moment: Moment) -> Option<i64> {
-        self.snapshot.trace(self.replay.device())?.time_us(moment.event()?.index())
+        self.device.snapshot().trace(self.device.device())?.time_us(moment.event()?.index())
     }
 }
 
 /// An event, with the counters after it.
-pub fn event<'a>(
-    snapshot: &'a Snapshot,
-    replay: &Replay,
-    row: EventIdx,
-    after: Counters,
-) -> [Value<'a>; EVENTS.len()] {
+pub fn event<'a>(device: &'a Device, row: EventIdx, after: Counters) -> [Value<'a>; EVENTS.len()] {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let device = replay.device();
     let events = snapshot.events(device);
     let event: Event = events.get(row.index());
@@ -116,7 +110,8 @@ pub fn event<'a>(
 }
 
 /// A segment at the end.
-pub fn segment<'a>(snapshot: &Snapshot, replay: &Replay, segment: &Segment) -> [Value<'a>; SEGMENTS.len()] {
+pub fn segment<'a>(device: &Device, segment: &Segment) -> [Value<'a>; SEGMENTS.len()] {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let [pool_a, pool_b] = pool(snapshot.pool(segment.pool));
     [
         segment.addr.into(),
@@ -135,11 +130,8 @@ pub fn segment<'a>(snapshot: &Snapshot, replay: &Replay, segment: &Segment) -> [
 }
 
 /// A `record_function` span.
-pub fn annotation<'a>(
-    snapshot: &'a Snapshot,
-    replay: &Replay,
-    span: &Span,
-) -> [Value<'a>; ANNOTATIONS.len()] {
+pub fn annotation<'a>(device: &'a Device, span: &Span) -> [Value<'a>; ANNOTATIONS.len()] {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     [
         snapshot.text(span.name).into(),
         (span.nth + 1).into(),

@@ -189,10 +189,9 @@ impl FilterArgs {
     }
 
     /// Passes over the frames that were typed.
-    pub(crate) fn ignore_frames(&self, opened: &mut Opened) {
+    pub(crate) fn ignore_frames(&self, opened: &Opened) {
         if !self.ignore_frames.is_empty() {
-            let snapshot = std::sync::Arc::make_mut(&mut opened.snapshot);
-            snapshot.ignore_frames(|file, line, name| {
+            opened.snapshot.ignore_frames(|file, line, name| {
                 self.ignore_frames.iter().any(|pattern| pattern.matches_frame(file, line, name))
             });
         }

@@ -238,7 +238,7 @@ pub(crate) struct FragmentationArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) request: Option<u64>,
     /// Moments to look at, evenly spaced
-    #[arg(long, value_name = "N", default_value_t = vramscope_files::SAMPLES)]
+    #[arg(long, value_name = "N", default_value_t = vramscope_analysis::SAMPLES)]
     pub(crate) samples: u32,
 }
 

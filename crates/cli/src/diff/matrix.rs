@@ -101,7 +101,7 @@ impl<'a> Matrix<'a> {
     }
 
     fn capacity(&self, args: &DiffArgs) -> Option<i64> {
-        let told = |subject: &&Subject| Capacity::of(subject.snapshot(), subject.replay());
+        let told = |subject: &&Subject| Capacity::of(subject.replay());
         let found = || self.subjects.iter().find_map(told).map(|capacity| capacity.bytes);
         args.capacity.map(vramscope_format::signed).or_else(found)
     }

@@ -137,7 +137,7 @@ fn weigh(by: DiffBy, subject: &Subject, at: Moment) -> BTreeMap<Vec<Line>, Sum> 
                 .collect()
         }
         DiffBy::Module => {
-            let modules = Modules::new(snapshot, replay);
+            let modules = Modules::new(replay);
             let sums = modules.sums(&state, |index, allocation| subject.keeps(index, allocation));
             sums.into_iter().map(|(name, sum)| (vec![Line { name, ..Line::default() }], sum)).collect()
         }

@@ -1,7 +1,9 @@
 //! What a recording has, whether that is as it should be, and how to record it better.
 
 use serde::Serialize;
-use vramscope_analysis::{Allocation, Moment, Status, StepsBy, is_internal_phase};
+use vramscope_analysis::{
+    Allocation, Moment, Span, Status, StepsBy, is_internal_phase, verdict_notes, verdict_sentence,
+};
 use vramscope_simulate::Study;
 use vramscope_snapshot::{Action, EventIdx, EventTable, MetaId, StackId};
 
@@ -89,7 +91,7 @@ fn read_off(subject: &Subject) -> Vec<Fact> {
     });
     facts.extend(times(subject, events));
     facts.push(annotations(subject));
-    let steps = replay.steps(snapshot);
+    let steps = replay.steps();
     facts.push(match steps.by {
         StepsBy::Nothing => Fact::none("steps", "no steps: growth and trends cannot be told"),
         by => Fact::good("steps", format!("{}, by {}", text::plural(steps.list.len(), "step"), by.words())),
@@ -143,7 +145,7 @@ fn extras(subject: &Subject) -> Option<Fact> {
 /// Is the history complete?
 fn verdict(subject: &Subject) -> Fact {
     let verdict = subject.replay().verdict();
-    let what = verdict.sentence();
+    let what = verdict_sentence(verdict, &text::size);
     let advice = match verdict.status {
         Status::Exact => return Fact::good("verdict", what),
         Status::LateStart => {
@@ -188,7 +190,8 @@ fn verdict(subject: &Subject) -> Fact {
         _ => advice,
     };
     let fact = Fact::poor("verdict", what, advice);
-    let notes = verdict.notes.iter().filter(|note| !fact.about.contains(note.as_str())).cloned();
+    let notes =
+        verdict_notes(verdict, &text::size).into_iter().filter(|note| !fact.about.contains(note.as_str()));
     Fact { notes: notes.collect(), ..fact }
 }
 
@@ -333,9 +336,8 @@ fn times(subject: &Subject, events: &EventTable) -> Option<Fact> {
 
 fn annotations(subject: &Subject) -> Fact {
     let snapshot = subject.snapshot();
-    let mut spans = subject.spans();
-    spans.retain(|span| !is_internal_phase(snapshot.text(span.name)));
-    let found = spans.len();
+    let is_own = |span: &&Span| !is_internal_phase(snapshot.text(span.name));
+    let found = subject.spans().iter().filter(is_own).count();
     if found > 0 {
         let about = format!("{} mark phases of the program", text::plural(found, "annotation"));
         return Fact::good("annotations", about);

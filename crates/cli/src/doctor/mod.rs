@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use vramscope_analysis::Status;
 use vramscope_analysis::query::{NOTHING_RECORDED, QueryError};
+use vramscope_analysis::{Status, verdict_sentence};
 
 use crate::args::Source;
 use crate::subject::{Subject, answer};
@@ -106,7 +106,7 @@ impl Report {
             device: Some(replay.device().0),
             format: snapshot.format.clone(),
             verdict: verdict.status.name(),
-            verdict_sentence: verdict.sentence(),
+            verdict_sentence: verdict_sentence(verdict, &text::size),
             estimated_bytes: verdict.estimated_bytes,
             events: replay.events(),
             allocations: replay.allocations().len(),

@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
-use vramscope_analysis::tables::{Device, File, Keep, Record, Take, Whole};
+use vramscope_analysis::tables::{DeviceTables, File, Keep, Record, Take, Whole};
 use vramscope_dataset::{Batches, KEYS, keyed, schema};
 use vramscope_format::Formulas;
 use vramscope_format::table::{Column, csv_heading, push_csv_row};
@@ -115,7 +115,7 @@ fn each_row(subjects: &[Subject], table: Whole, take: Take<'_, anyhow::Error>) -
 fn rows_of(subject: &Subject, table: Whole, take: Take<'_, anyhow::Error>) -> anyhow::Result<()> {
     let path = subject.opened.path.to_string_lossy();
     let file = File { path: &path, role: subject.opened.name.role.as_deref().unwrap_or_default() };
-    Device::new(subject.snapshot(), subject.replay(), file).each_row(table, subject as &dyn Keep, take)
+    DeviceTables::new(subject.replay(), file).each_row(table, subject as &dyn Keep, take)
 }
 
 /// Hands out the rows of each device in batches, at least one.

@@ -36,7 +36,7 @@ fn device(subject: &Subject, entries: &mut Entries<'_>) -> anyhow::Result<()> {
         }
         entries.add(&json!({"ph": "C", "pid": pid, "name": "memory", "ts": time(row), "args": levels}))?;
     }
-    for span in replay.spans(snapshot) {
+    for span in replay.spans() {
         let end = span.end_us.unwrap_or_else(|| at(replay.end()));
         entries.add(
             &json!({"ph": "X", "pid": pid, "tid": 1, "cat": "phase", "name": vramscope_format::phase(snapshot.text(span.name)),

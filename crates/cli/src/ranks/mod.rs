@@ -120,7 +120,7 @@ struct OutlierLine {
 impl Rank {
     /// One row per device of a file; none if nothing was allocated on any.
     fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Vec<Self>> {
-        if opened.replays.is_empty() {
+        if opened.devices.is_empty() {
             return Ok(Vec::new());
         }
         let run = Run::of(&opened);

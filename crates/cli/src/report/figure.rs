@@ -1,13 +1,11 @@
 //! The memory timeline of a device as a picture with its axis, for both themes, and what memory is for.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use vramscope_analysis::categories::{Rules, classify};
-use vramscope_analysis::{Counter, Replay, Status};
+use vramscope_analysis::{Counter, Device, Status};
 use vramscope_engine::color::{Ground, of_category};
 use vramscope_engine::{AskSummary, Axis, Session, Source, paint};
 use vramscope_format::ticks::{byte_ticks, event_ticks};
 use vramscope_format::{bytes, html, plural};
-use vramscope_snapshot::Snapshot;
 
 use super::trials;
 use crate::summary::{Figure, Piece, bar, css};
@@ -19,15 +17,10 @@ const TICKS: usize = 6;
 const EVENT_TICKS: usize = 8;
 
 /// What a page without script shows of a device.
-pub(super) fn figure(
-    name: &str,
-    session: &Session,
-    of: Source,
-    file: (&Snapshot, &Replay),
-) -> Option<Figure> {
+pub(super) fn figure(name: &str, session: &Session, of: Source, replayed: &Device) -> Option<Figure> {
     let summary = session.ask(AskSummary { of })?;
     let timeline = timeline(name, session, of)?;
-    let (purposes, trials) = (categories(file), trials::table(session, of));
+    let (purposes, trials) = (categories(replayed), trials::table(session, of));
     Some(Figure { device: summary.device.clone(), timeline, purposes, trials })
 }
 
@@ -82,12 +75,12 @@ fn timeline(name: &str, session: &Session, of: Source) -> Option<String> {
 const MOST_OOMS: usize = 64;
 
 /// What memory at the peak is for.
-fn categories((snapshot, replay): (&Snapshot, &Replay)) -> String {
+fn categories(replay: &Device) -> String {
     let at = match replay.verdict().status {
         Status::StateOnly => replay.end(),
         _ => replay.peak(Counter::Requested).at,
     };
-    let categories = classify(replay, snapshot, &Rules::default());
+    let categories = replay.categories();
     let totals = categories.totals(&replay.state(at), |_, _| true);
     let pieces: Vec<Piece> = categories
         .names()

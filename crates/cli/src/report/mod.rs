@@ -15,10 +15,10 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::Args as ClapArgs;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use vramscope_analysis::Replay;
+use vramscope_analysis::Device;
 use vramscope_engine::{Session, Source};
 use vramscope_format::html;
-use vramscope_snapshot::ipc;
+use vramscope_snapshot::embedded;
 
 use crate::args::{CacheArgs, FileArgs, FilterArgs};
 use crate::site::{self, Site};
@@ -62,7 +62,7 @@ struct Part {
     rank: String,
     /// What the process was for, where that is known.
     role: Option<String>,
-    /// Arrow IPC, packed with gzip.
+    /// Columns of the snapshot, packed with gzip.
     data: Vec<u8>,
     /// What is shown of each device beside the summary.
     figures: Vec<Figure>,
@@ -80,17 +80,15 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             let mut data = Vec::new();
             if site.is_some() {
                 let mut packer = GzEncoder::new(Vec::new(), Compression::default());
-                ipc::encode(&opened.snapshot, &mut packer)?;
+                embedded::encode(&opened.snapshot, &mut packer)?;
                 data = packer.finish()?;
             }
             let name = opened.path.display().to_string();
             let (bytes, rank, role) = (opened.bytes, opened.name.rank_text(), opened.name.role.clone());
             let mut session = Session::default();
             let sources = session.add(serve::for_session(opened.again()));
-            let figure = |(of, replay): (Source, &Arc<Replay>)| {
-                figure::figure(&name, &session, of, (&opened.snapshot, replay))
-            };
-            let figures = sources.iter().copied().zip(&opened.replays).filter_map(figure).collect();
+            let figure = |(of, device): (Source, &Arc<Device>)| figure::figure(&name, &session, of, device);
+            let figures = sources.iter().copied().zip(&opened.devices).filter_map(figure).collect();
             let summary = summary::File::new(opened.again(), filter)?;
             Ok(Part { name, bytes, rank, role, data, figures, summary })
         })?;

@@ -36,7 +36,7 @@ pub(super) fn redact(mut opened: Opened, keep_libraries: bool) -> Opened {
         warnings: Vec::new(),
         unknown_keys: Vec::new(),
         extras: Extras::default(),
-        ignored_frames: Vec::new(),
+        ignored_frames: std::sync::OnceLock::new(),
         // What has no text in it.
         stacks: old.stacks.clone(),
         streams: old.streams.clone(),
@@ -207,7 +207,7 @@ const COMPONENTS: [&str; 17] = [
 mod tests {
     use std::path::Path;
 
-    use vramscope_snapshot::ipc;
+    use vramscope_snapshot::embedded;
 
     use super::redact;
 
@@ -218,7 +218,7 @@ mod tests {
         let opened = vramscope_files::open(&inputs[0], None, &()).unwrap();
         assert_eq!(opened.snapshot.role.as_deref().or(opened.name.role.as_deref()), Some("actor_update"));
         let mut bytes = Vec::new();
-        ipc::encode(&redact(opened, false).snapshot, &mut bytes).unwrap();
+        embedded::encode(&redact(opened, false).snapshot, &mut bytes).unwrap();
         assert!(!bytes.windows(12).any(|part| part == b"actor_update"));
     }
 }

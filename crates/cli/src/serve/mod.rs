@@ -219,7 +219,7 @@ fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared, first: SyncSen
             break;
         }
         match result {
-            Ok(opened) if opened.replays.is_empty() => {
+            Ok(opened) if opened.devices.is_empty() => {
                 shared.fail(name, format!("{name}: there is nothing to show: {NOTHING_RECORDED}"));
             }
             Ok(opened) => {
@@ -243,7 +243,7 @@ fn read(inputs: &[Input], cache: Option<&Cache>, shared: &Shared, first: SyncSen
 pub(crate) fn for_session(opened: Opened) -> OpenFile {
     let name = opened.path.display().to_string();
     let rank = opened.name.rank_text();
-    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.replays).with_role(opened.name.role)
+    OpenFile::new(name, rank, opened.bytes, opened.snapshot, opened.devices).with_role(opened.name.role)
 }
 
 /// A token that was chosen: one that fits into an address and is not quickly guessed.

@@ -64,12 +64,12 @@ impl<'a> Block<'a> {
         let row = replay.allocation(index);
         let events = snapshot.events(replay.device());
         let conclusions = subject.conclusions();
-        let of = conclusions.of(snapshot, replay, index);
+        let of = conclusions.of(replay, index);
         let time = |at: Moment| events.time_us(at.event()?.index());
         let event = |at: Moment| at.event().map(|event| event.0);
         let freed = row.released.event().map(|event| events.get(event.index()).stack);
         let state = replay.state(if row.opened == Moment::START { Moment::START } else { row.opened });
-        let logged = RecordedShapes::new(snapshot, replay);
+        let logged = RecordedShapes::new(replay);
         Ok(Self {
             addr: row.addr,
             requested: row.requested,
@@ -85,7 +85,7 @@ impl<'a> Block<'a> {
             phase: of.phase.map(str::to_owned),
             module: of.module.map(str::to_owned),
             step: of.step,
-            backward_of: conclusions.backward_of(snapshot, replay, index).map(|(line, _)| line),
+            backward_of: conclusions.backward_of(replay, index).map(|(line, _)| line),
             shape: logged.of(snapshot, index).map(|shape| format!("{}{:?}", shape.dtype, shape.shape)),
             stack_handle: subject.handle(Thing::Stack(row.stack)),
             stack: StackJson(snapshot, row.stack),

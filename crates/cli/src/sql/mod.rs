@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::json;
 use vramscope_analysis::tables::Whole;
 use vramscope_dataset::{KEYS, Source, VIEWS, columns, view};
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     #[cfg(not(feature = "sql"))]
     {
         let _ = query;
-        bail!(
+        anyhow::bail!(
             "this build has no SQL engine. The wheel and the released programs have one: pip install vramscope. \
              From source: cargo build --release --features sql"
         )

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use vramscope_analysis::{
     Capacity, Counter, Counters, Finding, Gap, Line, Moment, Peak, Phase, Status, Sum, Verdict, Weight,
-    by_line, gap, is_internal_phase, phase_name, recorded, versions,
+    by_line, gap, is_internal_phase, phase_name, recorded, verdict_notes, verdict_sentence, versions,
 };
 use vramscope_files::Opened;
 use vramscope_snapshot::{DeviceId, DeviceMemory, EventTable, Pinned, Sidecar, Snapshot, StackId};
@@ -282,7 +282,7 @@ impl File {
             is_damaged: opened.snapshot.damage.is_some(),
             devices: Vec::new(),
         };
-        if !opened.replays.is_empty() {
+        if !opened.devices.is_empty() {
             file.devices = Subject::each(opened, filter)?.iter().map(Device::new).collect();
         }
         Ok(file)
@@ -329,8 +329,9 @@ impl Device {
         let events = snapshot.events(device);
         let (from, to) = subject.range();
         let peak = |counter| PeakJson::new(events, subject.peak(counter));
-        let sentence = replay.verdict().sentence();
-        let Verdict { status, estimated_bytes, of_blocks, notes } = replay.verdict().clone();
+        let sentence = verdict_sentence(replay.verdict(), &text::size);
+        let notes = verdict_notes(replay.verdict(), &text::size);
+        let Verdict { status, estimated_bytes, of_blocks, .. } = *replay.verdict();
         // Without a history the one moment that counts is when the snapshot was taken.
         let at_end = Peak { bytes: replay.counters(to).requested, at: to };
         let is_state = status == Status::StateOnly;
@@ -371,10 +372,10 @@ impl Device {
             oom: ooms(subject),
             live_at_peak,
             rest_at_peak,
-            gap_at_peak: subject.has_reserved().then(|| gap(snapshot, replay, &peak_state)),
+            gap_at_peak: subject.has_reserved().then(|| gap(replay, &peak_state)),
             outside: outside(snapshot, device),
             memory: snapshot.device_memory(device).map(MemoryJson::new),
-            capacity: Capacity::of(snapshot, replay).map(|capacity| capacity.bytes),
+            capacity: Capacity::of(replay).map(|capacity| capacity.bytes),
             recorded: recorded(snapshot, device, &text::size),
             phases,
             findings: found.iter().map(|finding| FindingJson::new(Some(subject), finding)).collect(),

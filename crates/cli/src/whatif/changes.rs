@@ -5,7 +5,6 @@
 use anyhow::{Context, bail};
 use clap::Args;
 use regex_lite::Regex;
-use vramscope_analysis::categories::{Rules, classify};
 use vramscope_analysis::phase_name;
 use vramscope_simulate::{Kind, Requests, Simulator};
 use vramscope_snapshot::EventIdx;
@@ -103,7 +102,7 @@ fn opened(requests: &Requests) -> Vec<u32> {
 fn choose(question: &Question, what: &str, opened: &[u32]) -> anyhow::Result<Vec<bool>> {
     let (snapshot, replay) = (question.subject.snapshot(), question.subject.replay());
     let chosen: Vec<bool> = if let Some(name) = what.strip_prefix("category:") {
-        let categories = classify(replay, snapshot, &Rules::default());
+        let categories = replay.categories();
         let number = categories.names().iter().position(|known| known.eq_ignore_ascii_case(name.trim()));
         let Some(number) = number else {
             bail!("there is no category '{name}' (known: {})", categories.names().join(", "));
@@ -192,7 +191,7 @@ fn last_siblings(question: &Question, opened: &[u32]) -> Vec<Option<u32>> {
 /// For each allocation the end of the phase of this name that it was made in.
 fn phase_ends(question: &Question, name: &str, opened: &[u32]) -> anyhow::Result<Vec<Option<u32>>> {
     let snapshot = question.subject.snapshot();
-    let spans = question.subject.replay().spans(snapshot);
+    let spans = question.subject.replay().spans();
     let mut named: Vec<(u32, u32)> = spans
         .iter()
         .filter(|span| phase_name(snapshot.text(span.name)) == name || snapshot.text(span.name) == name)

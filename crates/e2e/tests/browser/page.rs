@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use serde_json::{Value, json};
-use vramscope_analysis::{Moment, Replay};
+use vramscope_analysis::{Device, Moment};
 use vramscope_e2e::{
     Browser, Chromium, Files, Firefox, generate, is_open, number, pixels, point, recording, root, site,
 };
@@ -205,7 +205,7 @@ fn a_snapshot_and_its_sidecar_open_as_one() -> anyhow::Result<()> {
     let mut reader = Reader::new();
     reader.feed(&bytes)?;
     let snapshot = reader.finish()?;
-    let replay = Replay::new(&snapshot, DeviceId(0));
+    let replay = Device::new(snapshot.clone(), DeviceId(0));
     // All that is live at the end is optimizer state, by the word of the recorder.
     let live = replay.allocations().iter().filter(|(_, a)| a.closed == Moment::NEVER);
     let storages: Vec<Value> = live

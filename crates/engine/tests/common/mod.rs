@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use vramscope_analysis::Replay;
+use vramscope_analysis::Device;
 use vramscope_engine::{OpenFile, Session, Source};
 use vramscope_snapshot::{Reader, Snapshot};
 
@@ -21,12 +21,12 @@ pub(crate) struct Recording {
     pub(crate) session: Session,
     pub(crate) of: Source,
     pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) replay: Arc<Replay>,
+    pub(crate) replay: Arc<Device>,
 }
 
 pub(crate) fn open(name: &str) -> Recording {
     let snapshot = Arc::new(read(name));
-    let replays: Vec<_> = Replay::all(&snapshot).into_iter().map(Arc::new).collect();
+    let replays: Vec<_> = Device::all(&snapshot).into_iter().map(Arc::new).collect();
     let mut session = Session::default();
     let file = OpenFile::new(format!("{name}.pickle"), "rank 0", 1, Arc::clone(&snapshot), replays.clone());
     let of = session.add(file)[0];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vramscope_mapped::{Buffer, Check, Store, Writer};
+use vramscope_mapped::{Buffer, Check, Store};
 use vramscope_snapshot::stored::{get_small, put_small};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -86,11 +86,10 @@ impl Question {
         if answer.text.len() > Answer::MOST_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.cache.write(&self.file(), |file| {
-            let mut out = Writer::new(file, u64::MAX)?;
+        let written = self.cache.write_columns(self.file(), &self.label, |out| {
             out.put("text", &answer.text)?;
-            put_small("warnings", &answer.warnings, &mut out)?;
-            out.finish(&serde_json::to_vec(&self.label)?)
-        })
+            put_small("warnings", &answer.warnings, out)
+        });
+        self.cache.keep(written?)
     }
 }

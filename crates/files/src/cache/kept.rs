@@ -3,235 +3,107 @@
 //! A fact is worked out when it is first asked for, since opening a file does not need it, and lies beside the entry: one
 //! file for each fact and device. The command that reads the file keeps those that it needed, too.
 
-use std::collections::HashSet;
-use std::io::{self, Cursor, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::SystemTime;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use vramscope_analysis::Replay;
-use vramscope_analysis::categories::Curves;
-use vramscope_analysis::pools::PoolTable;
-use vramscope_analysis::{
-    CallTable, Conclusions, Finding, Fragmentation, Lives, Minimum, ModulePeaks, Span, SpanSums, Stepwise,
-};
-use vramscope_mapped::{Check, Store, StoreError, Writer};
-use vramscope_snapshot::stored::{get_small, put_small};
+use vramscope_analysis::{Device, Put, Shelf};
+use vramscope_mapped::{Check, Store};
 use vramscope_snapshot::{DeviceId, Snapshot};
 
-use super::{Cache, Fingerprint, is_of, label, open_private};
+use super::{Cache, Fingerprint, Label, Written, is_of, open_private};
 
 /// The ending of these files.
 pub(super) const ENDING: &str = "kept";
-
-/// A fact that is kept.
-pub(crate) trait Keep: Sized {
-    /// The word for it in names of files.
-    const NAME: &'static str;
-
-    fn put<W: Write + Seek>(&self, out: &mut Writer<W>) -> io::Result<()>;
-    fn get(store: &Store) -> Result<Self, StoreError>;
-}
-
-impl Keep for Conclusions {
-    const NAME: &'static str = "conclusions";
-
-    fn put<W: Write + Seek>(&self, out: &mut Writer<W>) -> io::Result<()> {
-        self.put(out)
-    }
-
-    fn get(store: &Store) -> Result<Self, StoreError> {
-        Self::get(store)
-    }
-}
-
-impl Keep for CallTable {
-    const NAME: &'static str = "calls";
-
-    fn put<W: Write + Seek>(&self, out: &mut Writer<W>) -> io::Result<()> {
-        self.put(out)
-    }
-
-    fn get(store: &Store) -> Result<Self, StoreError> {
-        Self::get(store)
-    }
-}
-
-impl Keep for PoolTable {
-    const NAME: &'static str = "pools";
-
-    fn put<W: Write + Seek>(&self, out: &mut Writer<W>) -> io::Result<()> {
-        self.put(out)
-    }
-
-    fn get(store: &Store) -> Result<Self, StoreError> {
-        Self::get(store)
-    }
-}
-
-/// What is found about failed allocations.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Failures(pub(crate) Vec<Finding>);
-
-impl Small for Failures {
-    const NAME: &'static str = "failures";
-}
-
-/// Something that is decoded as a whole.
-trait Small: Serialize + DeserializeOwned {
-    const NAME: &'static str;
-}
-
-impl Small for Vec<Finding> {
-    const NAME: &'static str = "findings";
-}
-
-impl Small for Vec<Span> {
-    const NAME: &'static str = "spans";
-}
-
-impl Small for Vec<SpanSums> {
-    const NAME: &'static str = "span_sums";
-}
-
-impl Small for Curves {
-    const NAME: &'static str = "curves";
-}
-
-impl Small for ModulePeaks {
-    const NAME: &'static str = "modules";
-}
-
-impl Small for Stepwise {
-    const NAME: &'static str = "steps";
-}
-
-impl Small for Lives {
-    const NAME: &'static str = "lives";
-}
-
-impl Small for Fragmentation {
-    const NAME: &'static str = "fragmentation";
-}
-
-impl Small for Minimum {
-    const NAME: &'static str = "minimum";
-}
-
-impl<T: Small> Keep for T {
-    const NAME: &'static str = T::NAME;
-
-    fn put<W: Write + Seek>(&self, out: &mut Writer<W>) -> io::Result<()> {
-        put_small(T::NAME, self, out)
-    }
-
-    fn get(store: &Store) -> Result<Self, StoreError> {
-        get_small(T::NAME, store)
-    }
-}
 
 /// Facts about a file in the cache.
 #[derive(Debug)]
 pub(crate) struct Facts {
     cache: Cache,
     source: Fingerprint,
-    /// The thread that writes the entry, and then what is kept beside it.
-    storing: Mutex<Option<Storing>>,
+    /// Thread that writes the entry, and then the facts that are sent to it.
+    writer: Mutex<Option<(Sender<Written>, JoinHandle<()>)>>,
 }
 
+/// The entry of a file and its facts being written in the background; dropping it waits for the end.
 #[derive(Debug)]
-struct Storing {
-    facts: Sender<(PathBuf, Vec<u8>)>,
-    known: HashSet<PathBuf>,
-    thread: JoinHandle<()>,
-}
+pub(crate) struct Storing(Arc<Facts>);
 
 impl Facts {
-    /// Facts about a file that has an entry.
-    pub(crate) fn of_entry(cache: Cache, source: Fingerprint) -> Self {
-        Self { cache, source, storing: Mutex::new(None) }
+    pub(crate) fn new(cache: Cache, source: Fingerprint) -> Self {
+        Self { cache, source, writer: Mutex::new(None) }
     }
 
-    /// Facts about a file that was read, whose entry is written meanwhile.
-    pub(crate) fn storing(
-        cache: Cache,
-        source: Fingerprint,
+    /// A device of the file.
+    pub(crate) fn of(self: &Arc<Self>, device: Device) -> Arc<Device> {
+        Arc::new(device.on(Arc::<Self>::clone(self)))
+    }
+
+    /// Writes the entry of the file, in the background.
+    pub(crate) fn store_entry(
+        self: &Arc<Self>,
         snapshot: Arc<Snapshot>,
-        replays: Vec<Arc<Replay>>,
-    ) -> Self {
-        let (facts, waiting) = channel::<(PathBuf, Vec<u8>)>();
-        let (own_cache, own_source) = (cache.clone(), source.clone());
+        devices: Vec<Arc<Device>>,
+    ) -> Storing {
+        let (facts, (sender, waiting)) = (Arc::clone(self), channel());
         let store = move || {
-            if cache.store(&source, &snapshot, replays.iter().map(Arc::as_ref)).is_err() {
+            let replays = devices.iter().map(|device| device.replay());
+            if facts.cache.store(&facts.source, &snapshot, replays).is_err() {
                 return;
             }
-            // Whoever wants to change the snapshot would have to copy it.
-            drop((snapshot, replays));
-            for (path, bytes) in waiting {
-                let _ = cache.write_all(&path, &bytes);
+            drop((snapshot, devices));
+            for written in waiting {
+                let _ = facts.cache.keep(written);
             }
         };
-        let storing = thread::Builder::new().spawn(store).ok();
-        let storing = storing.map(|thread| Storing { facts, known: HashSet::new(), thread });
-        Self { cache: own_cache, source: own_source, storing: Mutex::new(storing) }
+        let thread = thread::Builder::new().spawn(store).ok();
+        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = thread.map(|thread| (sender, thread));
+        Storing(Arc::clone(self))
     }
 
-    /// Waits until the entry is written and all facts are beside it.
+    fn path(&self, device: DeviceId, name: &str) -> PathBuf {
+        let entry = self.cache.entry(&self.source);
+        let entry = entry.file_stem().unwrap_or_default().to_string_lossy();
+        self.cache.folder.join(format!("{entry}-{}-{name}.{ENDING}", device.0))
+    }
+}
+
+impl Shelf for Facts {
+    fn load(&self, device: DeviceId, name: &str) -> Option<Store> {
+        // Facts that lie there while the entry is written will be removed, and have to be kept anew.
+        if self.writer.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            return None;
+        }
+        let file = open_private(&self.path(device, name)).ok()?;
+        let store = Store::open(&file, Check::Now, |label| is_of(label, &self.source)).ok()??;
+        let _ = file.set_modified(SystemTime::now());
+        Some(store)
+    }
+
+    fn store(&self, device: DeviceId, name: &str, put: Put<'_>) {
+        let path = self.path(device, name);
+        let Ok(written) = self.cache.write_columns(path, &Label::new(&self.source), put) else { return };
+        let _ = match &*self.writer.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((sender, _)) => sender.send(written).is_ok(),
+            None => self.cache.keep(written).is_ok(),
+        };
+    }
+}
+
+impl Storing {
+    /// Waits until the entry is written, and all facts that are known are beside it.
     pub(crate) fn wait(&self) {
-        let storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Storing { facts, thread, .. }) = storing {
-            drop(facts);
+        let writer = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((sender, thread)) = writer {
+            drop(sender);
             let _ = thread.join();
         }
     }
-
-    /// A fact about a device: what is kept of it, else what `make` makes, which is kept then.
-    pub(crate) fn once<T: Keep>(&self, device: DeviceId, make: impl FnOnce() -> T) -> T {
-        let path = self.path::<T>(device);
-        let is_storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        if !is_storing && let Some(kept) = self.load(&path) {
-            return kept;
-        }
-        let made = make();
-        match self.storing.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            Some(storing) => {
-                let mut file = Cursor::new(Vec::new());
-                if storing.known.insert(path.clone()) && self.write(&made, &mut file).is_ok() {
-                    let _ = storing.facts.send((path, file.into_inner()));
-                }
-            }
-            None => {
-                let _ = self.cache.write(&path, |file| self.write(&made, file));
-            }
-        }
-        made
-    }
-
-    fn path<T: Keep>(&self, device: DeviceId) -> PathBuf {
-        let entry = self.cache.entry(&self.source);
-        let entry = entry.file_stem().unwrap_or_default().to_string_lossy();
-        self.cache.folder.join(format!("{entry}-{}-{}.{ENDING}", device.0, T::NAME))
-    }
-
-    fn load<T: Keep>(&self, path: &Path) -> Option<T> {
-        let file = open_private(path).ok()?;
-        let store = Store::open(&file, Check::Now, |label| is_of(label, &self.source)).ok()??;
-        let found = T::get(&store).ok()?;
-        let _ = file.set_modified(std::time::SystemTime::now());
-        Some(found)
-    }
-
-    fn write<T: Keep>(&self, made: &T, file: impl Write + Seek) -> io::Result<u64> {
-        let mut out = Writer::new(file, self.cache.most_bytes / 2)?;
-        made.put(&mut out)?;
-        out.finish(&label(&self.source)?)
-    }
 }
 
-impl Drop for Facts {
+impl Drop for Storing {
     fn drop(&mut self) {
         self.wait();
     }

@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 use vramscope_analysis::Replay;
 use vramscope_mapped::{Check, Mend, Store, Writer};
 use vramscope_snapshot::{Snapshot, stored};
@@ -27,7 +28,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub use answers::{Answer, Question};
 pub(crate) use fingerprint::Fingerprint;
-pub(crate) use kept::{Facts, Failures, Keep};
+pub(crate) use kept::{Facts, Storing};
 pub use room::Entry;
 
 use crate::folders::cache_folder;
@@ -48,6 +49,20 @@ pub struct Cache {
 struct Label {
     build: String,
     source: Fingerprint,
+}
+
+impl Label {
+    fn new(source: &Fingerprint) -> Self {
+        Self { build: build().to_owned(), source: source.clone() }
+    }
+}
+
+/// A file of the cache that does not have its name yet.
+#[derive(Debug)]
+struct Written {
+    file: NamedTempFile,
+    path: PathBuf,
+    bytes: u64,
 }
 
 /// Identity of this build. What a replay says may change with any of them, and entries are as the machine has them.
@@ -135,28 +150,40 @@ impl Cache {
         replays: impl IntoIterator<Item = &'a Replay>,
     ) -> io::Result<()> {
         let entry = self.entry(source);
-        self.write(&entry, |file| {
+        let written =
+            self.write_columns(entry.clone(), &Label::new(source), |out| put(snapshot, replays, out))?;
+        self.forget_answers(&entry);
+        self.keep(written)
+    }
+
+    /// Writes a file of columns.
+    fn write_columns(
+        &self,
+        path: PathBuf,
+        label: &impl Serialize,
+        put: impl FnOnce(&mut Writer<&File>) -> io::Result<()>,
+    ) -> io::Result<Written> {
+        self.write(path, |file| {
             let mut out = Writer::new(file, self.most_bytes / 2)?;
-            put(snapshot, replays, &mut out)?;
-            let bytes = out.finish(&label(source)?)?;
-            self.forget_answers(&entry);
-            Ok(bytes)
+            put(&mut out)?;
+            out.finish(&serde_json::to_vec(label)?)
         })
     }
 
-    /// Writes a file of the cache and makes room for it. `write` returns how many bytes it has. It is not synced, which would
-    /// take as long as reading a snapshot: of what a crash leaves half written the checksums do not hold.
-    fn write(&self, path: &Path, write: impl FnOnce(&File) -> io::Result<u64>) -> io::Result<()> {
+    /// Writes a file of the cache. `write` returns how many bytes it has. It is not synced, which would take as long as
+    /// reading a snapshot: of what a crash leaves half written the checksums do not hold.
+    fn write(&self, path: PathBuf, write: impl FnOnce(&File) -> io::Result<u64>) -> io::Result<Written> {
         make_private(&self.folder)?;
-        let file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        let file = NamedTempFile::new_in(&self.folder)?;
         let bytes = write(file.as_file())?;
+        Ok(Written { file, path, bytes })
+    }
+
+    /// Gives a file its name, and makes room for it.
+    fn keep(&self, Written { file, path, bytes }: Written) -> io::Result<()> {
         self.make_room(bytes)?;
         file.persist(path)?;
         Ok(())
-    }
-
-    fn write_all(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.write(path, |mut file| file.write_all(bytes).map(|()| bytes.len() as u64))
     }
 }
 
@@ -171,16 +198,15 @@ fn put<'a, W: Write + Seek>(
 }
 
 /// Columns of an entry in memory.
-pub(crate) fn in_memory(snapshot: &Snapshot, replays: &[Replay]) -> io::Result<Store> {
+pub(crate) fn in_memory<'a>(
+    snapshot: &Snapshot,
+    replays: impl IntoIterator<Item = &'a Replay>,
+) -> io::Result<Store> {
     let mut bytes = io::Cursor::new(Vec::new());
     let mut out = Writer::new(&mut bytes, u64::MAX)?;
     put(snapshot, replays, &mut out)?;
     out.finish(&[])?;
     Store::in_memory(bytes.get_ref()).map_err(io::Error::other)
-}
-
-fn label(source: &Fingerprint) -> io::Result<Vec<u8>> {
-    Ok(serde_json::to_vec(&Label { build: build().to_owned(), source: source.clone() })?)
 }
 
 /// Whether a label is that of a file in this state, as this build writes it.

@@ -1,7 +1,7 @@
 //! What is in the cache, and how much of it may be there.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -55,7 +55,9 @@ impl Cache {
 
     /// Sets the limit, for all commands from now on, and removes what exceeds it.
     pub fn set_limit(&self, most_bytes: u64) -> io::Result<()> {
-        self.write_all(&self.folder.join(LIMIT), format!("{most_bytes}\n").as_bytes())?;
+        let text = format!("{most_bytes}\n");
+        let write = |mut file: &File| file.write_all(text.as_bytes()).map(|()| text.len() as u64);
+        self.keep(self.write(self.folder.join(LIMIT), write)?)?;
         self.clone().with_limit(most_bytes).make_room(0)
     }
 

@@ -14,6 +14,9 @@ use vramscope_mapped::Buffer;
 
 use super::{Column, DeviceId, MetaId, PoolId, StackId, StrId, StreamId, Totals};
 
+/// Largest size in bytes. Larger ones are not memory of any machine: sums of them would overflow.
+pub(crate) const MAX_SIZE: u64 = 1 << 48;
+
 /// What an event did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -152,32 +155,20 @@ pub struct Event {
 }
 
 /// The events of one device in trace order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventTable {
     /// The number of each action.
-    #[serde(skip)]
     pub(crate) action: Buffer<u8>,
-    #[serde(skip)]
     pub(crate) addr: Buffer<u64>,
-    #[serde(skip)]
     pub(crate) size: Buffer<u64>,
-    #[serde(skip)]
     pub(crate) time_us: Buffer<i64>,
-    #[serde(skip)]
     pub(crate) stack: Buffer<StackId>,
-    #[serde(skip)]
     pub(crate) stream: Column<StreamId>,
-    #[serde(skip)]
     pub(crate) pool: Column<PoolId>,
-    #[serde(skip)]
     pub(crate) meta: Column<MetaId>,
-    #[serde(skip)]
     pub(crate) nanos: Buffer<u16>,
-    #[serde(skip)]
     pub(crate) time_bounds: Kept<TimeBounds>,
-    #[serde(skip)]
     pub(crate) kinds: Kept<Kinds>,
-    #[serde(skip)]
     pub(crate) distinct_stacks: Kept<StackId>,
     pub(crate) reordered: bool,
 }
@@ -519,7 +510,7 @@ impl EventTable {
 }
 
 /// The trace of one device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Which device.
     pub device: DeviceId,

@@ -44,8 +44,7 @@ pub struct LoggedShape {
 impl Source {
     /// A file with its text.
     pub fn new(file: String, text: String) -> Self {
-        let breaks = text.match_indices('\n').map(|(at, _)| at);
-        let ends = breaks.chain([text.len()]).collect();
+        let ends = line_ends(&text).collect();
         Self { file, text, ends, numbers: Vec::new() }
     }
 
@@ -56,6 +55,12 @@ impl Source {
         let (numbers, texts): (Vec<u32>, Vec<String>) =
             lines.into_iter().map(|(number, text)| (number, text.replace('\n', " "))).unzip();
         Self { numbers, ..Self::new(file, texts.join("\n")) }
+    }
+
+    /// Whether the lines end where they do in the text, and have rising numbers, if any.
+    pub(crate) fn is_sound(&self) -> bool {
+        let is_numbered = self.numbers.len() == self.ends.len() && self.numbers.is_sorted_by(|a, b| a < b);
+        self.ends.iter().copied().eq(line_ends(&self.text)) && (self.numbers.is_empty() || is_numbered)
     }
 
     /// The lines that are known, joined.
@@ -77,6 +82,10 @@ impl Source {
         let start = row.checked_sub(1).and_then(|row| self.ends.get(row)).map_or(0, |end| end + 1);
         self.text.get(start..*self.ends.get(row)?).map(str::trim)
     }
+}
+
+fn line_ends(text: &str) -> impl Iterator<Item = usize> {
+    text.match_indices('\n').map(|(at, _)| at).chain([text.len()])
 }
 
 impl Extras {

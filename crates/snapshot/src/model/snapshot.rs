@@ -1,5 +1,7 @@
 //! What one file says.
 
+use std::sync::OnceLock;
+
 use super::{
     Annotation, BlockTable, DeviceId, DeviceMemory, EventTable, Extras, Frame, FrameId, Has, Meta, MetaId,
     Outside, Pinned, PoolId, Segment, Settings, Sidecar, StackId, StackTable, StrId, StreamId, StringTable,
@@ -38,6 +40,7 @@ pub struct Snapshot {
     /// Rows that [`EventTable`] refers to; row 0 has nothing set.
     pub metas: Vec<Meta>,
     /// Traces that have events, by device.
+    #[serde(skip)]
     pub traces: Vec<Trace>,
     /// Final state, by device and address.
     pub segments: Vec<Segment>,
@@ -71,7 +74,8 @@ pub struct Snapshot {
     pub sidecar: Option<Box<Sidecar>>,
     /// Frames that are passed over when the user's own line of a stack is looked for: the user's choice, not the
     /// file's. In order.
-    pub ignored_frames: Vec<FrameId>,
+    #[serde(skip)]
+    pub ignored_frames: OnceLock<Vec<FrameId>>,
 }
 
 impl Snapshot {
@@ -93,20 +97,27 @@ impl Snapshot {
         self.stacks.get(stack).iter().map(|&frame| self.stacks.frame(frame))
     }
 
-    /// Passes over the frames for which `ignores` says so, given file, line and function.
-    pub fn ignore_frames(&mut self, ignores: impl Fn(&str, u32, &str) -> bool) {
+    /// Passes over the frames for which `ignores` says so, given file, line and function. Said once, before the first
+    /// question: answers that were given stay as they are.
+    pub fn ignore_frames(&self, ignores: impl Fn(&str, u32, &str) -> bool) {
         let ids = (0..self.stacks.frame_count()).map(FrameId::from_index);
-        self.ignored_frames = ids
+        let ignored = ids
             .filter(|&id| {
                 let frame = self.stacks.frame(id);
                 ignores(self.text(frame.file), frame.line, self.text(frame.name))
             })
             .collect();
+        let _ = self.ignored_frames.set(ignored);
+    }
+
+    /// The frames that are passed over, in order.
+    pub fn ignored_frames(&self) -> &[FrameId] {
+        self.ignored_frames.get().map_or(&[], Vec::as_slice)
     }
 
     /// Whether a frame is passed over.
     pub fn is_ignored(&self, frame: FrameId) -> bool {
-        self.ignored_frames.binary_search(&frame).is_ok()
+        self.ignored_frames().binary_search(&frame).is_ok()
     }
 
     /// The two numbers of a pool; `None` where the file names none.

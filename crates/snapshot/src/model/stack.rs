@@ -44,7 +44,7 @@ pub struct Fx {
 pub struct StackTable {
     pub(crate) frames: Buffer<Frame>,
     pub(crate) fx: Buffer<Fx>,
-    pub(crate) ends: Buffer<usize>,
+    pub(crate) ends: Buffer<u64>,
     pub(crate) lists: Buffer<FrameId>,
     /// Frames and stacks of [`Additions`](super::Additions), with ids after these.
     pub(crate) added: OnceLock<Box<Self>>,
@@ -76,8 +76,8 @@ impl StackTable {
         if row >= self.ends.len() {
             return self.get_added(row);
         }
-        let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(usize::MAX) };
-        self.ends.get(row).and_then(|&end| self.lists.slice(start..end)).unwrap_or_default()
+        let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(u64::MAX) as usize };
+        self.ends.get(row).and_then(|&end| self.lists.slice(start..end as usize)).unwrap_or_default()
     }
 
     #[cold]
@@ -141,7 +141,7 @@ impl StackTable {
     pub(crate) fn push_stack(&mut self, frames: &[FrameId]) -> StackId {
         let id = StackId::from_index(self.ends.len());
         self.lists.to_mut().extend_from_slice(frames);
-        self.ends.push(self.lists.len());
+        self.ends.push(self.lists.len() as u64);
         id
     }
 }

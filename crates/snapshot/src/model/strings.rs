@@ -2,7 +2,7 @@
 //!
 //! PyTorch writes every frame's name and file afresh (68 distinct files stored 3158 times in one real
 //! recording), so strings are interned by value. They lie end to end in one buffer: two allocations
-//! however many strings there are, and Arrow takes the buffers as they are.
+//! however many strings there are.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use super::StrId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StringTable {
     pub(crate) text: Buffer<u8>,
-    pub(crate) ends: Buffer<usize>,
+    pub(crate) ends: Buffer<u64>,
     /// Texts of [`Additions`](super::Additions), with ids after these.
     pub(crate) added: OnceLock<Box<Self>>,
 }
@@ -38,8 +38,9 @@ impl StringTable {
         if row >= self.ends.len() {
             return self.get_added(row);
         }
-        let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(usize::MAX) };
-        let text = self.ends.get(row).and_then(|&end| self.text.slice(start..end)).unwrap_or_default();
+        let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(u64::MAX) as usize };
+        let text =
+            self.ends.get(row).and_then(|&end| self.text.slice(start..end as usize)).unwrap_or_default();
         str::from_utf8(text).unwrap_or_default()
     }
 
@@ -67,7 +68,7 @@ impl StringTable {
     pub fn push(&mut self, text: &str) -> StrId {
         let id = StrId::from_index(self.ends.len());
         self.text.to_mut().extend_from_slice(text.as_bytes());
-        self.ends.push(self.text.len());
+        self.ends.push(self.text.len() as u64);
         id
     }
 }

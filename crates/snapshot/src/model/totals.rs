@@ -11,13 +11,10 @@ use vramscope_mapped::Buffer;
 use super::{DeviceId, StrId};
 
 /// The allocator's totals after events, as the source states them. Empty for snapshots.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    #[serde(skip)]
     pub(crate) allocated: Buffer<u64>,
-    #[serde(skip)]
     pub(crate) active: Buffer<u64>,
-    #[serde(skip)]
     pub(crate) reserved: Buffer<u64>,
     pub(crate) resolution: u64,
 }
@@ -34,6 +31,9 @@ pub struct Total {
 }
 
 const NOT_STATED: u64 = u64::MAX;
+
+/// Bytes that no machine has. A total from here on is none: sums of it would overflow.
+const TOO_LARGE: u64 = 1 << 50;
 
 impl Totals {
     /// Totals of no event.
@@ -68,11 +68,16 @@ impl Totals {
 
     /// Adds what is stated after the next event.
     pub(crate) fn push(&mut self, total: Total) {
-        // A total that no machine has is none: sums of it would overflow.
-        let known = |bytes: Option<u64>| bytes.filter(|&bytes| bytes < 1 << 50).unwrap_or(NOT_STATED);
+        let known = |bytes: Option<u64>| bytes.filter(|&bytes| bytes < TOO_LARGE).unwrap_or(NOT_STATED);
         self.allocated.push(known(total.allocated));
         self.active.push(known(total.active));
         self.reserved.push(known(total.reserved));
+    }
+
+    /// Whether every total is one that [`Totals::push`] adds.
+    pub(crate) fn is_sound(&self) -> bool {
+        let mut all = [&self.allocated, &self.active, &self.reserved].into_iter().flatten();
+        all.all(|&bytes| bytes < TOO_LARGE || bytes == NOT_STATED)
     }
 
     /// Lets go of what is stated nowhere.

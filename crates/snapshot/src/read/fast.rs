@@ -14,9 +14,8 @@ use vramscope_pickle::opcode::*;
 
 use super::keys::{self, Key};
 use super::machine::Machine;
-use super::rows::MAX_SIZE;
 use super::value::{NO_MEMO, RowKind, Value};
-use crate::model::{Event, EventTable, Meta, PoolId, StackId, StrId};
+use crate::model::{Event, EventTable, MAX_SIZE, Meta, PoolId, StackId, StrId};
 
 /// The keys of the last event in their order, each by the bytes that spell it: the next event nearly
 /// always has the same.

@@ -36,7 +36,7 @@ use timeline::TimelineSink;
 use trace::TraceSink;
 use unpack::Packing;
 
-use crate::ipc;
+use crate::embedded;
 use crate::model::{Damage, Snapshot};
 
 /// Why there is no snapshot to show.
@@ -125,7 +125,7 @@ enum State {
     Timeline(Box<JsonReader<TimelineSink>>),
     Ascend(AscendPart, Box<AscendProfile>),
     Html(Box<HtmlReader>, Box<Reader>),
-    Arrow(Vec<u8>),
+    Embedded(Vec<u8>),
     Packed(Packing, Vec<u8>),
 }
 
@@ -182,7 +182,7 @@ impl Reader {
                 State::Trace(json) => json.sink.is_done(),
                 State::Timeline(json) => json.sink.is_done(),
                 State::Html(_, inner) => inner.is_done(),
-                State::Ascend(..) | State::Head(_) | State::Packed(..) | State::Arrow(_) => false,
+                State::Ascend(..) | State::Head(_) | State::Packed(..) | State::Embedded(_) => false,
             }
     }
 
@@ -211,7 +211,7 @@ impl Reader {
                 self.format.push("html".into());
                 State::Html(Box::default(), Box::new(Self::inner(self.layers + 1, self.unpack_limit)))
             }
-            Kind::Arrow => State::Arrow(Vec::new()),
+            Kind::Embedded => State::Embedded(Vec::new()),
             Kind::Packed(packing) => {
                 self.format.push(packing.name().into());
                 State::Packed(packing, Vec::new())
@@ -238,8 +238,8 @@ impl Reader {
                 profile.feed(*part, chunk);
                 return Ok(());
             }
-            State::Packed(_, packed) | State::Arrow(packed) => {
-                packed.extend_from_slice(chunk);
+            State::Packed(_, bytes) | State::Embedded(bytes) => {
+                bytes.extend_from_slice(chunk);
                 return Ok(());
             }
             State::Head(_) => return Ok(()),
@@ -320,9 +320,9 @@ impl Reader {
                 }
                 Ok(snapshot)
             }
-            State::Arrow(bytes) => ipc::decode(bytes.as_slice()).map_err(|error| {
-                ReadError::OtherFormat(format!("Arrow data that no report of this version carries: {error}"))
-            }),
+            State::Embedded(bytes) => {
+                embedded::decode(&bytes).map_err(|error| ReadError::OtherFormat(error.to_string()))
+            }
             State::Packed(packing, packed) => {
                 let limit = self.unpack_limit.unwrap_or_else(|| unpack::limit(packed.len()));
                 let mut inner = Self::inner(self.layers + 1, Some(limit));

@@ -12,12 +12,9 @@ use super::objects::{List, Objects};
 use super::oddities::{Oddities, Oddity};
 use super::value::{RowKind, Value};
 use crate::model::{
-    Annotation, Block, BlockState, BlockTable, DeviceId, Event, EventTable, Frame, Fx, Meta, Segment,
-    SegmentKind, Snapshot, StackId, Stage, StrId, Trace,
+    Annotation, Block, BlockState, BlockTable, DeviceId, Event, EventTable, Frame, Fx, MAX_SIZE, Meta,
+    Segment, SegmentKind, Snapshot, StackId, Stage, StrId, Trace,
 };
-
-/// Larger sizes are not memory of this world: sums of them would overflow.
-pub(super) const MAX_SIZE: u64 = 1 << 48;
 
 /// The address of a block that has none (PyTorch before 2.1); it follows from its neighbours.
 pub(super) const NO_ADDR: u64 = u64::MAX;

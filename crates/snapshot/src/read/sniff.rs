@@ -4,6 +4,7 @@ use super::ReadError;
 use super::ascend::AscendPart;
 use super::sqlite;
 use super::unpack::Packing;
+use crate::embedded;
 
 /// Formats that can hold a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub(super) enum Kind {
     /// A table of an Ascend profile.
     Ascend(AscendPart),
     Html,
-    /// What a report of vramscope carries.
-    Arrow,
+    /// The data of a report.
+    Embedded,
     Packed(Packing),
 }
 
@@ -41,7 +42,7 @@ pub(super) fn kind(head: &[u8]) -> Result<Kind, ReadError> {
         }
         (_, [b'{' | b'[', ..]) => Ok(json_kind(text)),
         (_, [b'<', ..]) => Ok(Kind::Html),
-        ([0xff, 0xff, 0xff, 0xff, ..], _) => Ok(Kind::Arrow),
+        _ if embedded::is_embedded(head) => Ok(Kind::Embedded),
         _ if head.starts_with(sqlite::MAGIC) => Ok(Kind::Ascend(AscendPart::Database)),
         _ => match AscendPart::of_header(head) {
             Some(part) => Ok(Kind::Ascend(part)),
@@ -104,7 +105,7 @@ fn probe(head: &[u8], layers: usize) -> bool {
             matches!(unpacked, Err(ReadError::Unpackable(_))) || probe(&inside, layers + 1)
         }
         // A report holds copies of recordings that may lie beside it: it is for somebody who names it.
-        Ok(Kind::Arrow | Kind::Packed(_)) | Err(_) => false,
+        Ok(Kind::Embedded | Kind::Packed(_)) | Err(_) => false,
     }
 }
 

@@ -12,8 +12,8 @@ use super::intern::Strings;
 use super::json::{Container, NOT_A_VALUE, Sink};
 use super::machine::Fault;
 use super::oddities::{Oddities, Oddity};
-use super::rows::{MAX_SIZE, Tables};
-use crate::model::{Action, DeviceId, Event, Has, Meta, MetaId, Snapshot, Total, Trace};
+use super::rows::Tables;
+use crate::model::{Action, DeviceId, Event, Has, MAX_SIZE, Meta, MetaId, Snapshot, Total, Trace};
 
 /// Categories in the order of their numbers, as the profiler has them.
 const CATEGORIES: [&str; 8] = [

@@ -90,7 +90,7 @@ fn notes(pane: &Pane, run: Option<&str>) -> Vec<Note> {
         let key = format!("5: {}", plural(insights.len(), "insight"));
         notes.push(Note { role, mark, what: first.what.clone(), key, opens: Some(View::Insights) });
     }
-    let others = (0..pane.doc.opened.replays.len()).filter(|&device| device != pane.device);
+    let others = (0..pane.doc.opened.devices.len()).filter(|&device| device != pane.device);
     notes.extend(others.filter_map(|device| {
         let other = Subject { doc: &pane.doc, device };
         let ooms = other.replay().ooms().len();

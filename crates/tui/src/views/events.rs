@@ -70,11 +70,11 @@ impl Events {
 
     pub(crate) fn refresh(&mut self, subject: Subject<'_>, filter: &ActiveFilter, height: usize) {
         if self.needs_filter || self.is_filtered == filter.is_empty() {
-            let (snapshot, replay, events) = (subject.snapshot(), subject.replay(), subject.events());
+            let (replay, events) = (subject.replay(), subject.events());
             self.rows = filter.selection().map(|selection| {
                 let keeps = |row: &u32| {
                     let event = events.get(*row as usize);
-                    selection.keeps_event(snapshot, replay, EventIdx(*row), &event)
+                    selection.keeps_event(replay, EventIdx(*row), &event)
                 };
                 (0..events.len() as u32).filter(keeps).collect()
             });

@@ -2,8 +2,8 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use vramscope_analysis::{Status, Verdict};
-use vramscope_format::{fit, wrap};
+use vramscope_analysis::{Status, Verdict, verdict_notes, verdict_sentence};
+use vramscope_format::{fit, size, wrap};
 
 use super::{put, put_right, row_of};
 use crate::keys::{Action, KEYS, View};
@@ -112,10 +112,12 @@ fn verdicts(of_file: Option<&Verdict>) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     for status in all {
         let own = of_file.filter(|verdict| verdict.status == status);
-        let sentence = Verdict { status, estimated_bytes: 0, of_blocks: false, notes: Vec::new() }.sentence();
+        let plain = Verdict { status, estimated_bytes: 0, of_blocks: false, notes: Vec::new() };
+        let sentence = verdict_sentence(&plain, &size);
         let mark = if own.is_some() { "▸" } else { " " };
         rows.push((mark.to_owned(), sentence));
-        rows.extend(own.iter().flat_map(|verdict| &verdict.notes).map(|note| ("·".to_owned(), note.clone())));
+        let notes = own.iter().flat_map(|verdict| verdict_notes(verdict, &size));
+        rows.extend(notes.map(|note| ("·".to_owned(), note)));
     }
     rows
 }

@@ -192,7 +192,7 @@ fn facts(subject: Subject<'_>, index: AllocIdx, state: &State) -> Vec<(&'static 
     match subject.analysis() {
         None => facts.push(("category", "analyzing…".into())),
         Some(analysis) => {
-            let concluded = analysis.conclusions.of(snapshot, replay, index);
+            let concluded = analysis.conclusions.of(replay, index);
             facts.push(("category", words(&concluded.known_by.beside(concluded.category))));
             if let Some(module) = concluded.module {
                 facts.push(("module", words(module)));

@@ -94,7 +94,7 @@ impl Segments {
         if self.made_for.as_ref() != Some(&key) {
             self.made_for = Some(key);
             self.build(subject, state);
-            self.gap = gap(subject.snapshot(), subject.replay(), state);
+            self.gap = gap(subject.replay(), state);
             if let Some(selection) = filter.selection() {
                 let snapshot = subject.snapshot();
                 self.rows.retain(|Segment { range, .. }| {

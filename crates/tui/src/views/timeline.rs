@@ -1,9 +1,8 @@
 //! Memory over the trace: what is shown, and where the cursor is.
 
 use vramscope_analysis::categories::DEFAULT_CATEGORIES;
-use vramscope_analysis::pictures::Extremes;
 use vramscope_analysis::query::Pattern;
-use vramscope_analysis::{Counter, Counters, Moment, is_internal_phase};
+use vramscope_analysis::{Counter, Counters, Extremes, Moment, is_internal_phase};
 
 use vramscope_engine::Stretch;
 

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use egui::{Pos2, Rect, pos2};
 use egui_kittest::Harness;
-use vramscope_analysis::Replay;
+use vramscope_analysis::Device;
 use vramscope_engine::{Figures, Fleet, News, OpenFile, Request, Response, Session};
 use vramscope_snapshot::Reader;
 
@@ -65,9 +65,9 @@ impl Direct {
     fn add(&mut self, name: &str, rank: &str, bytes: &[u8]) {
         let mut reader = Reader::new();
         reader.feed(bytes).unwrap();
-        let snapshot = reader.finish().unwrap();
-        let replays = Replay::all(&snapshot);
-        let file = OpenFile::new(format!("{name}.pickle"), rank, bytes.len() as u64, snapshot, replays);
+        let snapshot = Arc::new(reader.finish().unwrap());
+        let devices = Device::all(&snapshot);
+        let file = OpenFile::new(format!("{name}.pickle"), rank, bytes.len() as u64, snapshot, devices);
         // Ranks are found as the files of one run.
         let path = if rank.is_empty() { name.to_owned() } else { rank.replace(' ', "") };
         self.add_file(&path, file);
@@ -126,9 +126,9 @@ impl Host for Direct {
         self.done.lock().unwrap().opened.push(path.clone());
         let mut reader = Reader::new();
         reader.feed(&bytes_of("oom")).unwrap();
-        let snapshot = reader.finish().unwrap();
-        let replays = Replay::all(&snapshot);
-        self.add_file(&path, OpenFile::new(path.clone(), "rank 1000", 0, snapshot, replays));
+        let snapshot = Arc::new(reader.finish().unwrap());
+        let devices = Device::all(&snapshot);
+        self.add_file(&path, OpenFile::new(path.clone(), "rank 1000", 0, snapshot, devices));
     }
 
     fn open_demo(&mut self) {
@@ -165,11 +165,11 @@ fn thousands() -> Direct {
     host.add("expandable", "rank 0", &bytes);
     let mut reader = Reader::new();
     reader.feed(&bytes).unwrap();
-    let snapshot = reader.finish().unwrap();
-    let replays: Vec<_> = Replay::all(&snapshot).into_iter().map(Arc::new).collect();
+    let snapshot = Arc::new(reader.finish().unwrap());
+    let devices: Vec<_> = Device::all(&snapshot).into_iter().map(Arc::new).collect();
     let path = |rank: usize| format!("rank{rank}");
     let mut fleet = Fleet::new((0..4096).map(|rank| vramscope_naming::name(&path(rank))));
-    let known = Figures::new(&snapshot, &replays, &vramscope_naming::name("rank0")).unwrap();
+    let known = Figures::new(&snapshot, &devices, &vramscope_naming::name("rank0")).unwrap();
     for rank in 0..4096 {
         let mut figures = known.clone();
         figures.digest.rank = Some(rank as u64);

@@ -36,9 +36,10 @@ impl Warm {
     /// Opens it once more, and draws a frame of the window.
     pub fn run(&mut self) {
         let Ok(snapshot) = self.read() else { return };
-        let replays = vramscope_analysis::Replay::all(&snapshot);
+        let snapshot = std::sync::Arc::new(snapshot);
+        let devices = vramscope_analysis::Device::all(&snapshot);
         let mut session = Session::default();
-        let sources = session.add(OpenFile::new("demo", "", 0, snapshot, replays));
+        let sources = session.add(OpenFile::new("demo", "", 0, snapshot, devices));
         let app = self.app.get_or_insert_with(|| {
             let news = vec![News::Opened { name: "demo".into(), sources }];
             App::new(&self.ctx, Box::new(Demo { session, answers: Vec::new(), news }), None)

@@ -1,10 +1,12 @@
 //! A session in a Web Worker: bytes come in chunks, requests and answers as messages.
 
-use vramscope_analysis::Replay;
+use std::sync::Arc;
+
+use vramscope_analysis::Device;
 use vramscope_engine::{OpenFile, Session};
 use vramscope_naming::Name;
 use vramscope_snapshot::{
-    AscendFolder, PROBE_BYTES, ReadError, Reader, Snapshot, add_sidecar, ipc, looks_like_snapshot,
+    AscendFolder, PROBE_BYTES, ReadError, Reader, Snapshot, add_sidecar, embedded, looks_like_snapshot,
     profile_rank,
 };
 use wasm_bindgen::prelude::*;
@@ -18,8 +20,8 @@ enum Incoming {
     File { reader: Box<Reader>, sidecar: Vec<u8> },
     /// The files of a profile.
     Profile(Box<AscendFolder>),
-    /// What a report carries, with the rank and the role in words.
-    Arrow(Vec<u8>, String, Option<String>),
+    /// The data of a report, with the rank and the role in words.
+    Embedded(Vec<u8>, String, Option<String>),
 }
 
 struct Reading {
@@ -96,9 +98,9 @@ impl Worker {
         }
     }
 
-    /// Begins what a report carries, which says what the rank is and what it was for.
-    pub fn begin_arrow(&mut self, path: String, rank: String, role: Option<String>, bytes: f64) {
-        let (bytes, source) = (bytes as u64, Incoming::Arrow(Vec::new(), rank, role));
+    /// Begins the data of a report, which says what the rank is and what it was for.
+    pub fn begin_embedded(&mut self, path: String, rank: String, role: Option<String>, bytes: f64) {
+        let (bytes, source) = (bytes as u64, Incoming::Embedded(Vec::new(), rank, role));
         self.reading =
             Some(Reading { path, name: Name::default(), source, bytes, named: true, files: 1, asked: 0 });
     }
@@ -108,7 +110,7 @@ impl Worker {
         let Reading { source, files, asked, .. } = self.reading.as_mut()?;
         match source {
             Incoming::Profile(folder) => folder.next_file(),
-            Incoming::File { .. } | Incoming::Arrow(..) => (*asked < *files).then(|| {
+            Incoming::File { .. } | Incoming::Embedded(..) => (*asked < *files).then(|| {
                 *asked += 1;
                 *asked - 1
             }),
@@ -130,7 +132,7 @@ impl Worker {
                 folder.feed(chunk);
                 Ok(())
             }
-            Incoming::Arrow(bytes, ..) => {
+            Incoming::Embedded(bytes, ..) => {
                 bytes.extend_from_slice(chunk);
                 Ok(())
             }
@@ -156,8 +158,8 @@ impl Worker {
                 (snapshot, bytes)
             }),
             Incoming::Profile(folder) => folder.finish(),
-            Incoming::Arrow(packed, rank, role) => {
-                let snapshot = ipc::decode(&*packed).map_err(|error| error.to_string())?;
+            Incoming::Embedded(data, rank, role) => {
+                let snapshot = embedded::decode(&data).map_err(|error| error.to_string())?;
                 return Ok(self.add(path, rank, role, bytes, snapshot));
             }
         };
@@ -186,7 +188,8 @@ impl Worker {
         bytes: u64,
         snapshot: Snapshot,
     ) -> u32 {
-        let replays = Replay::all(&snapshot);
-        self.session.add(OpenFile::new(path, rank, bytes, snapshot, replays).with_role(role)).len() as u32
+        let snapshot = Arc::new(snapshot);
+        let devices = Device::all(&snapshot);
+        self.session.add(OpenFile::new(path, rank, bytes, snapshot, devices).with_role(role)).len() as u32
     }
 }

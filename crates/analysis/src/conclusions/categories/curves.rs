@@ -1,12 +1,14 @@
 //! Categories over time as they are shown most, and the recipe: what goes through the whole trace, whatever the moment of
 //! the question.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
-use vramscope_snapshot::Snapshot;
 
 use super::{Categories, Series};
 use crate::conclusions::recipe::Recipe;
-use crate::replay::Replay;
+use crate::device::Device;
+use crate::shelf::Small;
 
 /// What the default categories of a device are over the whole trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,14 +26,26 @@ impl Curves {
     pub const JSON: usize = 200;
 
     /// Works them out, in a few passes over the trace.
-    pub fn new(snapshot: &Snapshot, replay: &Replay, categories: &Categories) -> Self {
+    pub fn new(device: &Device, categories: &Categories) -> Self {
+        let (_snapshot, replay) = (device.snapshot(), device.replay());
         let series = [Self::TEXT, Self::JSON].map(|stretches| categories.series(replay, stretches));
-        Self { recipe: Recipe::new(snapshot, replay, categories), series }
+        Self { recipe: Recipe::new(device, categories), series }
     }
 
     /// The series in a number of stretches, if it is one of the usual ones.
     pub fn series(&self, stretches: usize) -> Option<&Series> {
         let found = [Self::TEXT, Self::JSON].iter().position(|&usual| usual == stretches)?;
         self.series.get(found)
+    }
+}
+
+impl Small for Curves {
+    const NAME: &'static str = "curves";
+}
+
+impl Device {
+    /// Categories over the whole trace.
+    pub fn curves(&self) -> Arc<Curves> {
+        self.once(|| Curves::new(self, &self.categories()))
     }
 }

@@ -9,9 +9,7 @@
 use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
-
-use crate::replay::allocations::{AllocIdx, Allocation};
-use crate::replay::ranges::Range;
+use vramscope_replay::{AllocIdx, Allocation, Range};
 
 const MIB: u64 = 1 << 20;
 

@@ -8,16 +8,15 @@
 //! - what an optimizer makes and leaves behind is its state.
 
 use hashbrown::{HashMap, HashSet};
-use vramscope_snapshot::{EventTable, Snapshot, StackId};
+use vramscope_replay::{AllocIdx, Allocation, Moment, Replay};
+use vramscope_snapshot::{EventTable, StackId};
 
 use super::{ACTIVATIONS, CACHE, GRADIENTS, OPTIMIZER, OTHER, PARAMETERS, TEMPORARY, UNKNOWN, WORKSPACES};
 use super::{TEMPORARY_EVENTS, lifetime};
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::{Nearby, Part, Pass, Passes};
-use crate::conclusions::run::Run;
 use crate::conclusions::stacks::{Role, Stacks};
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
+use crate::device::Device;
 
 /// Bytes that PyTorch asks for as cuBLAS' workspace: on Hopper and later, and before.
 pub(super) const CUBLAS_WORKSPACES: [u64; 2] = [33_554_432, 8_519_680];
@@ -45,9 +44,9 @@ pub(super) struct Lives<'a> {
 }
 
 impl<'a> Lives<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, replay: &'a Replay) -> Self {
-        let run = Run::of(snapshot, replay);
-        let (stacks, passes) = (run.stacks(), run.passes());
+    pub(super) fn new(device: &'a Device) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
+        let (stacks, passes) = (device.stacks(), device.passes());
         let first_pass = passes.list().first().map_or(Moment::NEVER, |pass| pass.from);
         let events = snapshot.events(replay.device());
         let mut lives = Self {

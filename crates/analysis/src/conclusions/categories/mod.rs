@@ -24,19 +24,23 @@ mod lives;
 mod old;
 mod rules;
 
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
-use vramscope_mapped::Buffer;
+use vramscope_mapped::{Buffer, Store, StoreError, Writer};
+use vramscope_replay::{AllocIdx, Allocation, Moment, Replay, State};
+use vramscope_snapshot::stored::{get_small, put_small};
 use vramscope_snapshot::{EventTable, Pool, Snapshot, StrId, TensorRole};
 
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::roles::Roles;
-use crate::conclusions::run::Run;
 use crate::conclusions::stacks::Role;
+use crate::device::Device;
 use crate::questions::pools::Pools;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::state::State;
+use crate::shelf::Shelved;
 pub use curves::Curves;
 use lives::{Lives, gradient_sizes, untold_parameters};
 pub use rules::{Rules, RulesError};
@@ -122,7 +126,8 @@ pub struct Series {
 }
 
 /// Puts every allocation in a category. Each stack is looked at once; an allocation costs a few look-ups.
-pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categories {
+pub fn classify(device: &Device, rules: &Rules) -> Categories {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let mut names: Vec<String> = DEFAULT_CATEGORIES.map(str::to_owned).to_vec();
     let numbers: Vec<u8> = rules
         .rules
@@ -137,7 +142,7 @@ pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categori
         })
         .collect();
     let by_stack = rules.by_stack(snapshot);
-    let pools = rules.rules.iter().any(|rule| rule.pool.is_some()).then(|| Pools::all(snapshot, replay));
+    let pools = rules.rules.iter().any(|rule| rule.pool.is_some()).then(|| Pools::all(device));
     let pool_of = |index: AllocIdx| -> Option<Pool> {
         let pools = pools.as_ref()?;
         pools.envelopes().get(pools.envelope_of(index)?)?.pool
@@ -152,10 +157,9 @@ pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categori
         };
         (0..numbers.len()).find(fits).map(|row| numbers[row])
     };
-    let run = Run::of(snapshot, replay);
-    let profiler = Profiler::new(snapshot, replay);
+    let profiler = Profiler::new(device);
     let roles = Roles::new(snapshot, replay);
-    let (mut of, mut known_by) = by_lives(snapshot, replay);
+    let (mut of, mut known_by) = by_lives(device);
     let is_told = !numbers.is_empty() || !roles.is_empty() || profiler.has_any;
     if is_told {
         for (index, allocation) in replay.allocations().iter() {
@@ -165,9 +169,9 @@ pub fn classify(replay: &Replay, snapshot: &Snapshot, rules: &Rules) -> Categori
             if let Some(category) = recorded {
                 of[index.index()] = category;
                 known_by[index.index()] = KnownBy::Recorded;
-            } else if !roles.is_empty() && is_contradicted(of[index.index()], &allocation, run) {
+            } else if !roles.is_empty() && is_contradicted(of[index.index()], &allocation, device) {
                 let is_in_flight =
-                    run.passes().inside(allocation.opened).is_some_and(|pass| pass.to >= replay.end());
+                    device.passes().inside(allocation.opened).is_some_and(|pass| pass.to >= replay.end());
                 (of[index.index()], known_by[index.index()]) = match is_in_flight {
                     true => (TEMPORARY, KnownBy::Likely),
                     false => (OTHER, KnownBy::Unknown),
@@ -190,15 +194,16 @@ const fn of_role(role: TensorRole) -> u8 {
 /// Whether a category is none that an allocation without a recorded role can have. The recorder lists the parameters,
 /// gradients and optimizer state of all models that are alive at the dump, so what lives then and is not listed is none.
 /// DDP's buckets are gradients that no parameter has.
-fn is_contradicted(category: u8, allocation: &Allocation, run: Run<'_>) -> bool {
+fn is_contradicted(category: u8, allocation: &Allocation, device: &Device) -> bool {
     matches!(category, PARAMETERS | GRADIENTS | OPTIMIZER)
         && allocation.closed == Moment::NEVER
-        && run.stacks().role_of(allocation) != Role::Buckets
+        && device.stacks().role_of(allocation) != Role::Buckets
 }
 
 /// What the run shows of every allocation.
-fn by_lives(snapshot: &Snapshot, replay: &Replay) -> (Vec<u8>, Vec<KnownBy>) {
-    let lives = Lives::new(snapshot, replay);
+fn by_lives(device: &Device) -> (Vec<u8>, Vec<KnownBy>) {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
+    let lives = Lives::new(device);
     let mut workspaces = HashSet::new();
     let judged = replay.allocations().iter().map(|(_, allocation)| lives.judge(&allocation, &mut workspaces));
     let (mut of, mut known_by): (Vec<u8>, Vec<KnownBy>) = judged.unzip();
@@ -211,6 +216,29 @@ fn by_lives(snapshot: &Snapshot, replay: &Replay) -> (Vec<u8>, Vec<KnownBy>) {
         known_by[index.index()] = known;
     }
     (of, known_by)
+}
+
+impl Shelved for Categories {
+    const NAME: &'static str = "categories";
+
+    fn put(&self, out: &mut Writer<&File>) -> io::Result<()> {
+        put_small("categories", self, out)?;
+        out.put("category", &self.of)?;
+        out.put("known_by", &self.known_by)
+    }
+
+    /// Looking at an allocation touches what is about it.
+    fn get(store: &Store) -> Result<Self, StoreError> {
+        let found: Self = get_small("categories", store)?;
+        Ok(Self { of: store.get("category")?, known_by: store.get("known_by")?, ..found })
+    }
+}
+
+impl Device {
+    /// The category of every allocation, by the default rules.
+    pub fn categories(&self) -> Arc<Categories> {
+        self.once(|| classify(self, &Rules::default()))
+    }
 }
 
 /// Events that an allocation lived; more than any number if it is live at the end.
@@ -229,7 +257,8 @@ struct Profiler<'a> {
 }
 
 impl<'a> Profiler<'a> {
-    fn new(snapshot: &'a Snapshot, replay: &Replay) -> Self {
+    fn new(device: &'a Device) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let has_any = snapshot.metas.iter().any(|meta| meta.category != StrId::EMPTY);
         Self { snapshot, events: snapshot.events(replay.device()), has_any }
     }

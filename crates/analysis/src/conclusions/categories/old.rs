@@ -9,6 +9,7 @@
 //!   where they lie ([`layout`]).
 
 use hashbrown::{HashMap, HashSet};
+use vramscope_replay::{AllocIdx, Allocation, Moment};
 use vramscope_snapshot::{PoolId, Snapshot};
 
 use super::lives::{CUBLAS_WORKSPACES, Judgement, Lives, let_go};
@@ -16,7 +17,6 @@ use super::{ACTIVATIONS, CACHE, GRADIENTS, OPTIMIZER, PARAMETERS, UNKNOWN, WORKS
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::Part;
 use crate::conclusions::stacks::Role;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
 
 /// Bytes of cuBLASLt's workspace. Parameters are as large often enough that a lone block may be either.
 const CUBLASLT_WORKSPACE: u64 = 1 << 20;

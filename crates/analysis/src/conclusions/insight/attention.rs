@@ -5,11 +5,11 @@
 //! products, masks, dropout, copies in another precision. Fused kernels have no softmax of their own.
 
 use hashbrown::HashSet;
+use vramscope_replay::Counter;
 use vramscope_snapshot::{Frame, Snapshot, StackId, StrId};
 
 use super::{Amount, Case, Finding, Kind, Severity, Site, signed};
 use crate::questions::frames::user_frame;
-use crate::replay::counters::Counter;
 
 /// Less than this, or than this share of the peak, is nothing to act on.
 const LEAST_BYTES: u64 = 64 << 20;

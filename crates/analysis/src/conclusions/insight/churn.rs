@@ -4,11 +4,11 @@
 //! of them are seconds. So its severity is low.
 
 use hashbrown::HashMap;
+use vramscope_replay::Moment;
 use vramscope_snapshot::{Frame, StackId};
 
 use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::questions::frames::user_frame;
-use crate::replay::allocations::Moment;
 
 /// Fewer allocations in all take no time to speak of.
 const LEAST_COUNT: u64 = 100_000;

@@ -10,14 +10,14 @@
 //! segments are released earlier than that, which looks the same: there the simulation counts, if it reproduces the
 //! recording.
 
+use vramscope_replay::Moment;
 use vramscope_snapshot::{Action, Actions, Event, EventTable, Snapshot, StackId};
 
 use super::trial::Tried;
 use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::conclusions::device_calls::longest;
+use crate::device::Device;
 use crate::questions::frames::user_frame;
-use crate::replay::Replay;
-use crate::replay::allocations::Moment;
 
 /// Fewer cycles are no habit.
 pub(super) const LEAST_CYCLES: u64 = 5;
@@ -64,7 +64,8 @@ struct Release {
 }
 
 impl DriverCalls {
-    pub(crate) fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
+    pub(crate) fn new(device: &Device) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let events = snapshot.events(replay.device());
         let mut calls = Self::default();
         let mut by_stack: hashbrown::HashMap<StackId, u64> = hashbrown::HashMap::new();

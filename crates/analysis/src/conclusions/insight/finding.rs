@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use vramscope_replay::Moment;
 use vramscope_snapshot::{DeviceId, Pool, StackId};
 
 use crate::conclusions::known::KnownBy;
 use crate::questions::compare::Line;
-use crate::replay::allocations::Moment;
 
 /// What a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

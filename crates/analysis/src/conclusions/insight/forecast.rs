@@ -5,20 +5,20 @@ use crate::conclusions::trend::{Shape, Trend};
 use crate::questions::capacity::Capacity;
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
-    let Case { snapshot, replay, bytes, .. } = *case;
+    let Case { snapshot: _, replay, bytes, device, .. } = *case;
     // An error that happened says it itself.
     if !replay.ooms().is_empty() {
         return None;
     }
     let peaks = case.peaks_before(crate::Moment::NEVER);
     let trend = Trend::of(&peaks).filter(Trend::grows)?;
-    let capacity = Capacity::of(snapshot, replay);
+    let capacity = Capacity::of(device);
     let is_too_much = capacity.is_some_and(|capacity| trend.next > signed(capacity.bytes));
     // Even growth is reported as a leak, with its lines.
     if trend.shape == Shape::Linear && !is_too_much {
         return None;
     }
-    let steps = case.run.steps();
+    let steps = case.device.steps();
     let (first, last) = (steps.list.first()?, steps.list.last()?);
     let will = match (is_too_much, capacity) {
         (true, Some(capacity)) => format!(", more than {}", capacity.words(bytes)),

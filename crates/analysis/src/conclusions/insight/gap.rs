@@ -2,6 +2,8 @@
 //!
 //! *Fragmentation* is what is free in partly used segments; *cached* is what lies in completely unused ones. Both come out of [`crate::questions::gap`], which adds up to the byte.
 
+use vramscope_replay::{Counter, Hole, Moment};
+
 use super::driver::{LEAST_CYCLES, retries_with};
 use super::trial::Tried;
 use super::{Amount, Case, DriverCalls, Finding, Kind, Severity, Site, signed};
@@ -9,9 +11,6 @@ use crate::questions::frames::user_frame;
 use crate::questions::gap::gap;
 use crate::questions::pins::pinned;
 use crate::questions::pools::is_private;
-use crate::replay::allocations::Moment;
-use crate::replay::counters::Counter;
-use crate::replay::state::Hole;
 
 /// Less than this, or than this share of what is reserved, is nothing to act on.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -36,10 +35,10 @@ fn is_harmless(case: &Case<'_>, calls: &DriverCalls) -> bool {
 }
 
 pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
-    let Case { snapshot, replay, bytes, .. } = *case;
+    let Case { snapshot, replay, bytes, device, .. } = *case;
     let at = replay.peak(Counter::Reserved).at;
     let state = replay.state(at);
-    let gap = gap(snapshot, replay, &state);
+    let gap = gap(device, &state);
     let reserved = state.counters.reserved;
     let share = |part: u64| Amount::Share(part as f64 / reserved.max(1) as f64);
     let mut found = Vec::new();

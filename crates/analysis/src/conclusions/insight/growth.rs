@@ -9,7 +9,7 @@ const SURE: f64 = 0.9;
 const HIGH_SHARE: f64 = 0.05;
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
-    let found = growth(case.snapshot, case.replay)?;
+    let found = growth(case.device)?;
     let step = match found.phase {
         Some(phase) => format!("each {:?}", phase_name(case.snapshot.text(phase))),
         None => "each cycle".to_owned(),

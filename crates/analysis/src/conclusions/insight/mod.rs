@@ -21,15 +21,15 @@ mod weights;
 
 use std::cmp::Reverse;
 
+use serde::{Deserialize, Serialize};
+use vramscope_format::Units;
+use vramscope_replay::{AllocIdx, Counter, Moment, Replay, Status};
 use vramscope_snapshot::{Frame, Snapshot, StackId};
 
-use crate::conclusions::run::Run;
+use crate::device::Device;
 use crate::questions::capacity::collects_garbage;
 use crate::questions::compare::Line;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Moment};
-use crate::replay::counters::Counter;
-use crate::replay::verdict::Status;
+use crate::shelf::Small;
 
 pub(crate) use driver::DriverCalls;
 pub use finding::{Amount, Evidence, Finding, Kind, Severity, ShowBytes, Site, command};
@@ -43,7 +43,7 @@ pub(crate) struct Case<'a> {
     pub(crate) replay: &'a Replay,
     pub(crate) bytes: ShowBytes<'a>,
     /// What the stacks say, where passes begin and end, what memory is for.
-    run: Run<'a>,
+    device: &'a Device,
     /// Settings that findings suggest are tried here.
     trial: &'a Trial<'a>,
 }
@@ -71,14 +71,14 @@ impl Case<'_> {
 
     /// The highest requested bytes of every step that ended before a moment.
     fn peaks_before(&self, at: Moment) -> Vec<u64> {
-        let ended = self.run.steps().list.iter().filter(|step| step.is_complete && step.to < at);
+        let ended = self.device.steps().list.iter().filter(|step| step.is_complete && step.to < at);
         ended.map(|step| signed(self.replay.extremes(step.from, step.to).1.requested)).collect()
     }
 
     /// The category of an allocation.
-    fn category(&self, index: AllocIdx) -> &str {
-        let categories = self.run.categories();
-        categories.names().get(categories.of(index)).map_or("", String::as_str)
+    fn category(&self, index: AllocIdx) -> String {
+        let categories = self.device.categories();
+        categories.names().get(categories.of(index)).map_or_else(String::new, String::clone)
     }
 
     /// Time between two moments, as far as the events have times.
@@ -90,32 +90,53 @@ impl Case<'_> {
     }
 }
 
-/// Everything that looks wrong on a device, worst first, and of the same severity most bytes first. `bytes`
-/// writes sizes.
-pub fn insights(snapshot: &Snapshot, replay: &Replay, bytes: ShowBytes<'_>) -> Vec<Finding> {
-    find(snapshot, replay, bytes, every_kind)
+/// All findings of a device, with sizes in binary units.
+#[derive(Serialize, Deserialize)]
+struct Findings(Vec<Finding>);
+
+impl Small for Findings {
+    const NAME: &'static str = "findings";
 }
 
-/// Works out ahead what [`insights`] asks for last. A caller that has threads does both at once.
-pub fn prepare_insights(snapshot: &Snapshot, replay: &Replay) {
-    if weights::looks_at(snapshot, replay) {
-        Run::of(snapshot, replay).categories();
+/// The findings about failed allocations, with sizes in binary units.
+#[derive(Serialize, Deserialize)]
+struct Failures(Vec<Finding>);
+
+impl Small for Failures {
+    const NAME: &'static str = "failures";
+}
+
+impl Device {
+    /// Everything that looks wrong, worst first, and of the same severity most bytes first.
+    pub fn findings(&self, units: Units) -> Vec<Finding> {
+        let find = || find(self, &|bytes| units.size(bytes), every_kind);
+        match units {
+            Units::Binary => self.once(|| Findings(find())).0.clone(),
+            _ => find(),
+        }
+    }
+
+    /// Works out ahead what [`Device::findings`] needs last. A caller that has threads does both at once.
+    pub fn prepare_findings(&self) {
+        if weights::looks_at(self) {
+            self.categories();
+        }
+    }
+
+    /// The findings about failed allocations alone, in the order of the trace.
+    pub fn failures(&self, units: Units) -> Vec<Finding> {
+        let find = || find(self, &|bytes| units.size(bytes), oom::find);
+        match units {
+            Units::Binary => self.once(|| Failures(find())).0.clone(),
+            _ => find(),
+        }
     }
 }
 
-/// The findings about failed allocations alone, in the order of the trace.
-pub fn out_of_memory(snapshot: &Snapshot, replay: &Replay, bytes: ShowBytes<'_>) -> Vec<Finding> {
-    find(snapshot, replay, bytes, oom::find)
-}
-
-fn find(
-    snapshot: &Snapshot,
-    replay: &Replay,
-    bytes: ShowBytes<'_>,
-    look: fn(&Case<'_>) -> Vec<Finding>,
-) -> Vec<Finding> {
+fn find(device: &Device, bytes: ShowBytes<'_>, look: fn(&Case<'_>) -> Vec<Finding>) -> Vec<Finding> {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let trial = Trial::new(snapshot, replay.device());
-    let case = Case { snapshot, replay, bytes, run: Run::of(snapshot, replay), trial: &trial };
+    let case = Case { snapshot, replay, bytes, device, trial: &trial };
     let mut findings = look(&case);
     findings.iter_mut().for_each(|finding| finding.devices = vec![replay.device()]);
     number(&mut findings);
@@ -135,7 +156,7 @@ fn number(findings: &mut [Finding]) {
 }
 
 fn every_kind(case: &Case<'_>) -> Vec<Finding> {
-    let calls = DriverCalls::new(case.snapshot, case.replay).settled(case);
+    let calls = DriverCalls::new(case.device).settled(case);
     let mut findings = oom::find(case);
     findings.extend(growth::find(case));
     findings.extend(gap::find(case, &calls));
@@ -156,7 +177,8 @@ fn every_kind(case: &Case<'_>) -> Vec<Finding> {
 
 /// What is said of a device without findings: that nothing looks wrong, as far as the file can tell, and what it cannot tell.
 /// `bytes` writes sizes.
-pub fn nothing_found(snapshot: &Snapshot, replay: &Replay, bytes: ShowBytes<'_>) -> String {
+pub fn nothing_found(device: &Device, bytes: ShowBytes<'_>) -> String {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     let verdict = replay.verdict();
     if verdict.status == Status::StateOnly || replay.events() == 0 {
         return "no findings: without a history there is little to find; vramscope doctor says how to record one"

@@ -9,8 +9,8 @@ const LEAST_BYTES: u64 = 32 << 20;
 const LEAST_SHARE: f64 = 0.05;
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
-    let Case { snapshot, replay, bytes, .. } = *case;
-    let found = pending(snapshot, replay);
+    let Case { snapshot, replay, bytes, device, .. } = *case;
+    let found = pending(device);
     let peak = replay.peak(crate::Counter::Active).bytes.max(1) as f64;
     if found.peak_bytes < LEAST_BYTES || (found.peak_bytes as f64) < peak * LEAST_SHARE {
         return None;

@@ -23,9 +23,9 @@ fn is_of_compile(case: &Case<'_>, pools: &Pools, number: usize) -> bool {
 }
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let Case { snapshot, replay, bytes, .. } = *case;
-    let pools = Pools::private(snapshot, replay);
-    let summaries = pools.summaries(snapshot, replay, replay.end());
+    let Case { snapshot: _, replay, bytes, device, .. } = *case;
+    let pools = Pools::private(device);
+    let summaries = pools.summaries(device, replay.end());
     let mut found = Vec::new();
     for (number, (envelope, summary)) in pools.envelopes().iter().zip(summaries).enumerate() {
         let PoolSummary { now, segments, peak_at, peak, .. } = summary;

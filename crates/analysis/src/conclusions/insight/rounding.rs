@@ -1,20 +1,20 @@
 //! What rounding and blocks that are not split cost, at the moment when most was held.
 
+use vramscope_replay::{Allocation, Counter};
+
 use super::gap::worth_telling;
 use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::questions::frames::user_frame;
 use crate::questions::gap::gap;
-use crate::replay::allocations::Allocation;
-use crate::replay::counters::Counter;
 
 /// Bytes that are large on any device.
 const LARGE: u64 = 256 << 20;
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let Case { snapshot, replay, bytes, .. } = *case;
+    let Case { snapshot, replay, bytes, device, .. } = *case;
     let at = replay.peak(Counter::Reserved).at;
     let state = replay.state(at);
-    let gap = gap(snapshot, replay, &state);
+    let gap = gap(device, &state);
     let reserved = state.counters.reserved;
     let wasted = |allocation: &Allocation| allocation.size.saturating_sub(allocation.requested);
     let live = state.live.iter().map(|&index| replay.allocation(index));

@@ -1,14 +1,13 @@
 //! What a program keeps without need: activations that no backward pass will use, and a KV cache while training.
 
 use hashbrown::HashSet;
+use vramscope_replay::{AllocIdx, Allocation, Counter, Moment};
 use vramscope_snapshot::StackId;
 
 use super::{Amount, Case, Finding, Kind, Severity, Site, signed};
 use crate::conclusions::passes::Part;
 use crate::conclusions::stacks::Role;
 use crate::questions::frames::user_frame;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::counters::Counter;
 
 /// Less than this, or than this share of the peak, is nothing to act on.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -40,7 +39,7 @@ fn total(blocks: &[(AllocIdx, Allocation)]) -> u64 {
 /// Forward passes, no backward pass, and at the end of a forward pass much of what its lines made is still there.
 fn no_grad(case: &Case<'_>) -> Option<Finding> {
     let Case { snapshot, replay, bytes, .. } = *case;
-    let passes = case.run.passes();
+    let passes = case.device.passes();
     let forward = passes.of(Part::Forward);
     // A program that fails in its first forward pass may have wanted a backward pass.
     if !replay.ooms().is_empty() {
@@ -54,7 +53,7 @@ fn no_grad(case: &Case<'_>) -> Option<Finding> {
     let is_kept = |(_, block): &(AllocIdx, Allocation)| {
         pass.from < block.opened
             && block.recorded != StackId::EMPTY
-            && case.run.stacks().role_of(block) == Role::Forward
+            && case.device.stacks().role_of(block) == Role::Forward
     };
     let live = replay.live(pass.to).into_iter().map(|index| (index, replay.allocation(index)));
     let kept: Vec<_> = live.filter(is_kept).collect();
@@ -86,13 +85,13 @@ fn no_grad(case: &Case<'_>) -> Option<Finding> {
 /// Keys and values that a cache copies while a backward pass follows.
 fn training_cache(case: &Case<'_>) -> Option<Finding> {
     let Case { snapshot, replay, bytes, .. } = *case;
-    let passes = case.run.passes();
+    let passes = case.device.passes();
     if !passes.has(Part::Backward) {
         return None;
     }
     let peak = replay.peak(Counter::Requested);
     let is_cache = |(_, block): &(AllocIdx, Allocation)| {
-        block.opened > Moment::START && case.run.stacks().role_of(block) == Role::Cache
+        block.opened > Moment::START && case.device.stacks().role_of(block) == Role::Cache
     };
     let live = replay.live(peak.at).into_iter().map(|index| (index, replay.allocation(index)));
     let cached: Vec<_> = live.filter(is_cache).collect();

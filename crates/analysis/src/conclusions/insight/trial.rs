@@ -5,11 +5,11 @@
 
 use std::cell::{OnceCell, RefCell};
 
+use vramscope_replay::Moment;
 use vramscope_simulate::{Answer, End, Study};
 use vramscope_snapshot::{DeviceId, Snapshot};
 
 use super::ShowBytes;
-use crate::replay::allocations::Moment;
 
 /// A recording whose settings can be tried.
 pub(super) struct Trial<'a> {

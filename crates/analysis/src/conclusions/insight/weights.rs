@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use vramscope_snapshot::{Frame, Snapshot};
+use vramscope_replay::{AllocIdx, Allocation, Counter, Moment};
+use vramscope_snapshot::Frame;
 
 use super::{Amount, Case, Finding, Kind, Severity, Site, signed};
 use crate::conclusions::passes::Part;
 use crate::conclusions::recipe::Recipe;
+use crate::device::Device;
 use crate::questions::frames::is_of_program;
-use crate::replay::Replay;
-use crate::replay::allocations::{AllocIdx, Allocation, Moment};
-use crate::replay::counters::Counter;
 
 /// Less than this is nothing to act on.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -37,7 +36,8 @@ pub(super) fn find(case: &Case<'_>, is_short: bool) -> Vec<Finding> {
 }
 
 /// Whether there is enough memory, with stacks, to ask what it is for.
-pub(super) fn looks_at(snapshot: &Snapshot, replay: &Replay) -> bool {
+pub(super) fn looks_at(device: &Device) -> bool {
+    let (snapshot, replay) = (device.snapshot(), device.replay());
     signed(replay.peak(Counter::Requested).bytes) >= LEAST_BYTES && !snapshot.stacks.is_empty()
 }
 
@@ -63,7 +63,7 @@ struct Model {
 impl Model {
     fn new(case: &Case<'_>) -> Option<Self> {
         let replay = case.replay;
-        if !looks_at(case.snapshot, replay) {
+        if !looks_at(case.device) {
             return None;
         }
         let peak = replay.peak(Counter::Requested);
@@ -140,7 +140,7 @@ fn low_precision(case: &Case<'_>, model: &Model) -> Option<Finding> {
     let Case { replay, bytes, .. } = *case;
     let weights = model.sizes();
     let at = model.at;
-    let pass = case.run.passes().of(Part::Forward).iter().rfind(|pass| pass.from < at)?;
+    let pass = case.device.passes().of(Part::Forward).iter().rfind(|pass| pass.from < at)?;
     let halves: Sizes = weights.iter().map(|(size, count)| (size / 2, *count)).collect();
     let is_new = |block: &&Allocation| block.opened > pass.from && block.opened <= pass.to;
     let live: Vec<Allocation> =
@@ -176,7 +176,7 @@ fn low_precision(case: &Case<'_>, model: &Model) -> Option<Finding> {
 
 /// How many bytes each parameter takes, with its gradient and the optimizer's state.
 fn per_parameter(case: &Case<'_>, peak: u64) -> Option<Finding> {
-    let recipe = Recipe::new(case.snapshot, case.replay, case.run.categories())?;
+    let recipe = Recipe::new(case.device, &case.device.categories())?;
     let all = recipe.all();
     if all < LEAST_BYTES || (all as f64) < peak as f64 * STATE_SHARE {
         return None;

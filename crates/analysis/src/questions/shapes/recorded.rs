@@ -5,10 +5,10 @@
 //! address, after what earlier allocations there got, that has as many bytes.
 
 use hashbrown::HashMap;
+use vramscope_replay::AllocIdx;
 use vramscope_snapshot::{LoggedShape, Snapshot};
 
-use crate::replay::Replay;
-use crate::replay::allocations::AllocIdx;
+use crate::device::Device;
 
 /// Results at one address that are looked at for one allocation.
 const MOST_LOOKED_AT: usize = 64;
@@ -19,7 +19,8 @@ pub struct RecordedShapes(HashMap<AllocIdx, usize>);
 
 impl RecordedShapes {
     /// Goes through the allocations once.
-    pub fn new(snapshot: &Snapshot, replay: &Replay) -> Self {
+    pub fn new(device: &Device) -> Self {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let shapes = &snapshot.extras.shapes;
         let mut found = HashMap::new();
         if shapes.is_empty() {

@@ -3,12 +3,11 @@
 use serde::{Deserialize, Serialize};
 use vramscope_format::table::Value;
 use vramscope_format::{Units, count, plural, printable};
+use vramscope_replay::{Counter, Replay};
 use vramscope_simulate::{Answer, End, OutOfMemory, Settings, Study};
 use vramscope_snapshot::Snapshot;
 
 use crate::questions::compare::Line;
-use crate::replay::Replay;
-use crate::replay::counters::Counter;
 use crate::tables::TRIALS;
 
 /// How something is meant.

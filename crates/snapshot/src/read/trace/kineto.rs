@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use super::stacks::enclosing;
 use super::{MemoryEvent, Slice, SliceKind, TraceSink};
-use crate::model::{Action, Annotation, DeviceId, Event, Has, Snapshot, Stage, StrId, Total, Trace};
+use crate::model::{
+    Action, Annotation, DeviceId, Event, Has, MAX_SIZE, Snapshot, Stage, StrId, Total, Trace,
+};
 use crate::read::oddities::Oddity;
-use crate::read::rows::{MAX_SIZE, Tables};
+use crate::read::rows::Tables;
 
 /// Kinds of devices as PyTorch numbers them.
 const CPU: i64 = 0;

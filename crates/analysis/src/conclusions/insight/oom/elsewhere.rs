@@ -4,12 +4,12 @@
 //! sidecar, as it was at the dump; a recorder dumps while the request fails, so it is the same, unless the error was
 //! caught long before.
 
-use vramscope_snapshot::{DeviceMemory, Holder, Snapshot};
+use vramscope_replay::{Oom, State};
+use vramscope_snapshot::{DeviceMemory, Holder};
 
 use super::super::{Amount, Finding, ShowBytes};
+use crate::device::Device;
 use crate::questions::device::holders_words;
-use crate::replay::state::State;
-use crate::replay::{Oom, Replay};
 
 /// Memory outside PyTorch may change by this much between the event and the dump without being another situation.
 const SAME: u64 = 256 << 20;
@@ -26,7 +26,8 @@ pub(super) struct Elsewhere<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot, replay: &Replay, oom: &Oom, state: &State) -> Option<Self> {
+    pub(super) fn of(device: &'a Device, oom: &Oom, state: &State) -> Option<Self> {
+        let (snapshot, replay) = (device.snapshot(), device.replay());
         let memory = snapshot.device_memory(replay.device())?;
         let reserved = super::super::signed(state.counters.reserved);
         let bytes = memory.capacity.saturating_sub(oom.device_free).saturating_sub(reserved);

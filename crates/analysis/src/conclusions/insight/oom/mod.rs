@@ -17,6 +17,7 @@ mod pool;
 mod remedy;
 
 use hashbrown::HashMap;
+use vramscope_replay::{Moment, Oom, State};
 use vramscope_snapshot::{Event, Frame, StackId};
 
 use super::trial::Tried;
@@ -27,9 +28,6 @@ use crate::questions::compare::by_line;
 use crate::questions::frames::user_frame;
 use crate::questions::pins::{largest_fit, pinned};
 use crate::questions::weights::live_weights;
-use crate::replay::Oom;
-use crate::replay::allocations::Moment;
-use crate::replay::state::State;
 use elsewhere::Elsewhere;
 use pool::Owner;
 use remedy::Remedy;
@@ -89,7 +87,7 @@ fn asked(case: &Case<'_>, oom: &Oom, site: &Site) -> String {
 
 /// Of a profile, which does not show what was free and where.
 fn without_map(case: &Case<'_>, oom: &Oom) -> Finding {
-    let Case { snapshot, replay, bytes, .. } = *case;
+    let Case { snapshot, replay, bytes, device: _, .. } = *case;
     let at = Moment::after(oom.event);
     let in_use = super::signed(replay.counters(at).active);
     let site = site(case, &snapshot.events(replay.device()).get(oom.event.index()));
@@ -132,7 +130,7 @@ struct Failure<'a> {
 
 impl<'a> Failure<'a> {
     fn new(case: &'a Case<'a>, number: usize, oom: &'a Oom) -> Self {
-        let Case { snapshot, replay, .. } = *case;
+        let Case { snapshot, replay, device, .. } = *case;
         let at = Moment::after(oom.event);
         let state = replay.state(at);
         let event = snapshot.events(replay.device()).get(oom.event.index());
@@ -143,11 +141,11 @@ impl<'a> Failure<'a> {
             lines.into_iter().max_by_key(|(line, sum)| (sum.bytes, std::cmp::Reverse(line.clone())));
         Self {
             number,
-            fits: largest_fit(snapshot, replay, &state, owner.pool, event.stream),
+            fits: largest_fit(device, &state, owner.pool, event.stream),
             holes: state.holes.iter().fold(0_u64, |sum, hole| sum.saturating_add(hole.size)),
             is_limited: oom.device_free >= oom.requested,
-            capacity: Capacity::of(snapshot, replay),
-            elsewhere: Elsewhere::of(snapshot, replay, oom, &state),
+            capacity: Capacity::of(device),
+            elsewhere: Elsewhere::of(device, oom, &state),
             remedy: remedy::find(case, oom),
             trend: Trend::of(&peaks),
             most: heaviest

@@ -3,14 +3,12 @@
 //! PyTorch before 2.12 does not say. The allocations of the same stream around the error tell: a program that allocates
 //! from a `MemPool` does so before the error, and often after it. A pool that had room did not refuse.
 
+use vramscope_replay::{Moment, Oom, State};
 use vramscope_snapshot::{Action, Event, EventIdx, Pool};
 
 use super::super::Case;
 use crate::questions::pins::largest_fit;
 use crate::questions::pools::{DEFAULT_POOL, has_private};
-use crate::replay::Oom;
-use crate::replay::allocations::Moment;
-use crate::replay::state::State;
 
 /// The pool of a request, and how that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +19,7 @@ pub(super) struct Owner {
 
 impl Owner {
     pub(super) fn of(case: &Case<'_>, oom: &Oom, event: &Event, state: &State) -> Self {
-        let Case { snapshot, replay, .. } = *case;
+        let Case { snapshot, replay, device, .. } = *case;
         if let Some(pool) = snapshot.pool(event.pool) {
             return Self { pool, is_inferred: false };
         }
@@ -42,7 +40,7 @@ impl Owner {
         let at = oom.event.index();
         let before = (0..at).rev().find(is_neighbor).and_then(pool_of);
         let after = || (at..events.len()).find(is_neighbor).and_then(pool_of);
-        let refused = |pool: &Pool| largest_fit(snapshot, replay, state, *pool, event.stream) < oom.requested;
+        let refused = |pool: &Pool| largest_fit(device, state, *pool, event.stream) < oom.requested;
         let found = before.filter(refused).or_else(|| after().filter(refused));
         Self { pool: found.unwrap_or(DEFAULT_POOL), is_inferred: true }
     }

@@ -1,9 +1,9 @@
 //! Settings that might have prevented an out-of-memory error, simulated.
 
+use vramscope_replay::{Moment, Oom};
+
 use super::super::Case;
 use super::super::trial::{REMEDIES, Tried};
-use crate::replay::Oom;
-use crate::replay::allocations::Moment;
 
 /// Whether some setting gets past a request.
 pub(super) enum Remedy {
