@@ -74,8 +74,8 @@ impl<T: Pod> Part<T> {
     #[cold]
     fn mend(&self) -> &[T] {
         let values = || {
-            let column = self.section.file.mended().and_then(|store| store.get::<T>(&self.section.name).ok());
-            column.map(|column| column.to_vec()).unwrap_or_default()
+            let bytes = self.section.file.replacement(&self.section.name);
+            bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
         };
         self.mended.get_or_init(values)
     }

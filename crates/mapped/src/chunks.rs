@@ -1,13 +1,11 @@
 //! Bytes of a file that are checked piece by piece, each before it is first handed out.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
-
-use crate::store::{Mend, Store};
 
 /// Bytes that are checked together: enough that checksums take no room, and few enough that a question about a moment
 /// reads little.
@@ -19,6 +17,9 @@ pub(crate) const FIRST: usize = CHUNK;
 
 /// A piece of a file is not as it was written.
 pub(crate) struct Damaged;
+
+/// Returns the bytes of a column by its name, in place of those of a damaged file.
+pub(crate) type Replace = Box<dyn Fn(&str) -> Vec<u8> + Send + Sync>;
 
 /// Where the bytes of a file are.
 #[derive(Debug)]
@@ -48,15 +49,13 @@ pub(crate) struct Chunks {
     sums: Vec<u64>,
     /// A bit for each chunk that was checked and is intact.
     known: Vec<AtomicU64>,
-    mend: Option<Mend>,
-    /// Store that takes the place of this one.
-    mended: OnceLock<Store>,
+    replace: Option<Replace>,
 }
 
 impl Chunks {
-    pub(crate) fn new(bytes: Bytes, end: usize, sums: Vec<u64>, mend: Option<Mend>) -> Self {
+    pub(crate) fn new(bytes: Bytes, end: usize, sums: Vec<u64>, replace: Option<Replace>) -> Self {
         let known = (0..sums.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Self { bytes, end, sums, known, mend, mended: OnceLock::new() }
+        Self { bytes, end, sums, known, replace }
     }
 
     /// Number of bytes of columns.
@@ -86,9 +85,9 @@ impl Chunks {
         self.bytes.get().get(range).unwrap_or_default()
     }
 
-    /// Store that takes the place of this one, which is damaged.
-    pub(crate) fn mended(&self) -> Option<&Store> {
-        self.mend.as_ref().map(|mend| self.mended.get_or_init(mend))
+    /// Bytes of a column in place of those of this file, which is damaged.
+    pub(crate) fn replacement(&self, column: &str) -> Vec<u8> {
+        self.replace.as_ref().map(|replace| replace(column)).unwrap_or_default()
     }
 
     #[inline]

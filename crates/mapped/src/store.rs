@@ -10,14 +10,14 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
 use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::buffer::Buffer;
-use crate::chunks::{Bytes, CHUNK, Chunks, Damaged, FIRST};
+use crate::chunks::{Bytes, CHUNK, Chunks, Damaged, FIRST, Replace};
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"vramcol2");
 
@@ -164,6 +164,15 @@ fn put_bytes(index: &mut Vec<u8>, bytes: &[u8]) {
     index.extend(bytes);
 }
 
+/// Takes columns from a store that is made when the first of them is asked for.
+fn columns_of(mend: Mend) -> Replace {
+    let store = OnceLock::new();
+    Box::new(move |name| {
+        let column = store.get_or_init(&mend).get::<u8>(name);
+        column.map(|bytes| bytes.to_vec()).unwrap_or_default()
+    })
+}
+
 /// The index, being read.
 struct Index<'a>(&'a [u8]);
 
@@ -259,15 +268,14 @@ impl Store {
         if !is_wanted(&label) {
             return Ok(None);
         }
-        let mend = match check {
-            Check::Now => None,
-            Check::WhenTouched(mend) => Some(mend),
+        let file = match check {
+            Check::Now => {
+                let file = Chunks::new(bytes, end, sums, None);
+                file.check_all().map_err(|Damaged| StoreError::Damaged)?;
+                file
+            }
+            Check::WhenTouched(mend) => Chunks::new(bytes, end, sums, Some(columns_of(mend))),
         };
-        let is_now = mend.is_none();
-        let file = Chunks::new(bytes, end, sums, mend);
-        if is_now {
-            file.check_all().map_err(|Damaged| StoreError::Damaged)?;
-        }
         Ok(Some(Self { label, sections, file: Arc::new(file) }))
     }
 
