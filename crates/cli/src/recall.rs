@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
@@ -113,12 +112,11 @@ pub(crate) fn answer(
     })?;
     drop(recording);
     let code = code?;
-    let warnings = WARNINGS.lock().map(|warnings| warnings.clone()).unwrap_or_default();
     if let Some(text) = text
         && code == ExitCode::SUCCESS
         && began.elapsed() >= LEAST
     {
-        question.keep(&Answer { text: text.into(), warnings });
+        question.keep(&Answer { text: text.into(), warnings: text::complaints() });
     }
     Ok(code)
 }
@@ -132,16 +130,6 @@ fn laid_out<T>(is_json: bool, out: &mut dyn Write, write: impl FnOnce(&mut dyn W
     let written = write(&mut laid);
     laid.finish()?;
     Ok(written)
-}
-
-/// What was said on standard error.
-static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Takes down what is said on standard error.
-pub(crate) fn note(warning: &str) {
-    if let Ok(mut warnings) = WARNINGS.lock() {
-        warnings.push(warning.to_owned());
-    }
 }
 
 /// Passes an answer on and copies it.
