@@ -211,6 +211,7 @@ fn other_arguments_say_the_same_from_the_cache() {
     }
     let kept = [
         "calls",
+        "categories",
         "conclusions",
         "curves",
         "failures",
@@ -223,6 +224,7 @@ fn other_arguments_say_the_same_from_the_cache() {
         "span_sums",
         "spans",
         "steps",
+        "steps_table",
     ];
     let names = place.kept("kept");
     let mut names: Vec<_> = names.iter().map(|path| path.file_stem().unwrap().to_str().unwrap()).collect();
