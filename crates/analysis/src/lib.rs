@@ -17,6 +17,7 @@ pub mod tables;
 mod words;
 
 pub use conclusions::categories;
+pub use conclusions::cycles::{Cycles, CyclesBy, Stretch};
 pub use conclusions::device_calls::{CallTable, Calls, DeviceCalls};
 pub use conclusions::each::{Conclusion, Conclusions};
 pub use conclusions::growth::{Growth, growth};

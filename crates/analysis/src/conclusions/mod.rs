@@ -2,6 +2,7 @@
 
 pub(crate) mod backward;
 pub mod categories;
+pub(crate) mod cycles;
 pub(crate) mod device_calls;
 pub(crate) mod each;
 pub(crate) mod growth;

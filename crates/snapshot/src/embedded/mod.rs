@@ -52,13 +52,11 @@ pub fn encode(snapshot: &Snapshot, mut out: impl Write) -> io::Result<()> {
 pub fn decode(bytes: &[u8]) -> Result<Snapshot, EmbeddedError> {
     let sections = bytes.strip_prefix(&MAGIC.to_ne_bytes()).ok_or(EmbeddedError::Version)?;
     let mut incoming = Incoming(sections);
-    let mut snapshot =
+    let snapshot =
         stored::get_recorded(&mut incoming).map_err(|error| EmbeddedError::Damaged(error.to_string()))?;
     if !incoming.0.is_empty() {
         return Err(EmbeddedError::Damaged("bytes after the end".into()));
     }
-    // Frames that the reader's own user passes over, which are no part of the recording.
-    snapshot.ignored_frames.clear();
     check::check(&snapshot).map_err(|table| EmbeddedError::Damaged(table.into()))?;
     Ok(snapshot)
 }
