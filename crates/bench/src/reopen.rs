@@ -1,5 +1,5 @@
-//! A second command on the same file: every verb from the cache, as text, as JSON and on a terminal, with the page cache
-//! warm and cold; and questions that no fill has asked.
+//! Later commands on the same file: every verb from the cache, as text, as JSON and on a terminal, the first time and again,
+//! with the page cache warm and cold; and questions with other arguments.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -86,7 +86,7 @@ enum Form {
 
 const FORMS: [Form; 3] = [Form::Text, Form::Json, Form::Terminal];
 
-/// Questions that no fill has asked, of two kinds. Of `{event}` there is one in the middle of the trace.
+/// Questions with arguments, of two kinds. Of `{event}` there is one in the middle of the trace.
 const OTHERS: [(&str, &[&str]); 2] = [
     (
         "a moment, a thing, some events",
@@ -160,8 +160,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn command(&self) -> Command {
         let mut command = Command::new(self.program);
-        // Nothing else is to be at work on it meanwhile.
-        command.env("XDG_CACHE_HOME", self.cache.path()).env("VRAMSCOPE_CACHE_FILL", "0");
+        command.env("XDG_CACHE_HOME", self.cache.path());
         command
     }
 
@@ -214,9 +213,7 @@ fn measure(program: &Path, file: &Path, runs: u32) -> anyhow::Result<()> {
     let heading = format!("{:>9}{:>8}{:>7}", "wall s", "CPU s", "MiB");
     println!("{:40}{heading}", "");
     println!("{:40}{}", "summary, read", bench.ask("summary", Form::Text)?.words());
-    let fill = bench.cost(Stdio::null(), bench.command().args(["cache", "fill"]).arg(&bench.file))?;
-    println!("{:40}{}", "cache fill: every verb, as text and JSON", fill.words());
-    let (all, slow) = filled(&bench)?;
+    let (all, slow) = verbs(&bench)?;
     let kept = sizes(&bench.folder())?;
     println!(
         "cache: {:.1} MiB in {} files; {slow} of {all} answers above {:.2} s or {:.0} MiB",
@@ -228,10 +225,11 @@ fn measure(program: &Path, file: &Path, runs: u32) -> anyhow::Result<()> {
     others(&bench, &heading)
 }
 
-/// Every verb after a fill: warm and cold, in every form. Returns how many there are, and how many exceed the limits.
-fn filled(bench: &Bench<'_>) -> anyhow::Result<(usize, usize)> {
-    println!("\n{:16}{:>28}{:>28}{:>28}", "after the fill", "text", "--json", "terminal");
-    let heading = format!("{:>9}{:>6}{:>7}{:>6}", "CPU s", "cold", "wall", "MiB");
+/// Every verb after the first command: the first time, then again with the page cache warm and cold, in every form. Returns
+/// how many answers there are, and how many of those that were given before exceed the limits.
+fn verbs(bench: &Bench<'_>) -> anyhow::Result<(usize, usize)> {
+    println!("\n{:16}{:>35}{:>35}{:>35}", "", "text", "--json", "terminal");
+    let heading = format!("{:>9}{:>7}{:>6}{:>7}{:>6}", "first", "again", "cold", "wall", "MiB");
     println!("{:16}{heading}{heading}{heading}", "");
     let (mut all, mut slow) = (0, 0);
     for verb in PLAIN {
@@ -239,23 +237,24 @@ fn filled(bench: &Bench<'_>) -> anyhow::Result<(usize, usize)> {
         for form in FORMS {
             // All events as JSON are as long as the file.
             if matches!(form, Form::Json) && *verb == "events" {
-                print!("{:>28}", "-");
+                print!("{:>35}", "-");
                 continue;
             }
+            let first = bench.ask(verb, form)?.run.cpu.as_secs_f64();
             let (warm, cold) = (bench.best(verb, form, false)?, bench.best(verb, form, true)?);
             all += 2;
             slow += [&warm, &cold].into_iter().filter(|cost| !cost.is_enough()).count();
             let peak = warm.run.peak.max(cold.run.peak);
             let [warm, cold, wall] = [warm.run.cpu, cold.run.cpu, cold.wall].map(|time| time.as_secs_f64());
-            print!("{warm:>9.3}{cold:>6.3}{wall:>7.3}{:>6.0}", mib(peak));
+            print!("{first:>9.3}{warm:>7.3}{cold:>6.3}{wall:>7.3}{:>6.0}", mib(peak));
         }
         println!();
     }
     Ok((all, slow))
 }
 
-/// Questions with other arguments: some look things up, others go through the trace the first time. What lies beside the
-/// entry after a fill may help both.
+/// Questions with other arguments: some look things up, others go through the trace the first time. Facts that lie beside the
+/// entry by then help both.
 fn others(bench: &Bench<'_>, heading: &str) -> anyhow::Result<()> {
     let summary = bench.ask("summary", Form::Json)?.run.stdout;
     let summary = String::from_utf8_lossy(&summary);

@@ -22,7 +22,7 @@ pub(crate) fn open<T: Send>(
     sources: &Sources,
     make: impl Fn(Opened, &FilterArgs) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Read<T>> {
-    open_paths(&sources.paths, &sources.filter, sources.output.cache.of_answer().as_ref(), make)
+    open_paths(&sources.paths, &sources.filter, sources.output.cache.cache().as_ref(), make)
 }
 
 /// The same for a verb that prints neither text nor JSON.
@@ -67,6 +67,11 @@ impl<T> Read<T> {
         }
         Ok(ExitCode::from(if self.errors.is_empty() { code } else { 2 }))
     }
+}
+
+/// Several errors as one.
+pub(crate) fn joined(errors: &[OpenError]) -> anyhow::Error {
+    anyhow::anyhow!("{}", errors.iter().map(OpenError::to_string).collect::<Vec<_>>().join("\nvramscope: "))
 }
 
 /// What ranks of one run have in common: group, step, and whether memory ran out.

@@ -1,25 +1,23 @@
 //! `vramscope cache`: what is kept of files that were read before.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::SystemTime;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use vramscope_files::{Cache, Entry};
 use vramscope_format::parse_bytes;
 
 use crate::style::{self, Role};
-use crate::{recall, text};
+use crate::text;
 
 /// What is kept of files that were read before
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope cache list
   vramscope cache limit 20GB
-  vramscope cache fill snapshot.pickle    # so that every verb answers at once
   vramscope cache clear")]
 pub(crate) struct CacheVerbArgs {
     #[command(subcommand)]
@@ -43,16 +41,6 @@ enum CacheCommand {
         /// All entries together; one file may take half of it
         #[arg(value_name = "SIZE", value_parser = parse_bytes)]
         bytes: Option<u64>,
-    },
-    /// Read files and keep the answer of every verb, as text and as JSON; of files of 64 MiB and more that happens in the
-    /// background after the first command, unless VRAMSCOPE_CACHE_FILL is 0
-    Fill {
-        /// Leave the processor to others
-        #[arg(long, hide = true)]
-        nice: bool,
-        /// Files
-        #[arg(value_name = "PATH", required = true)]
-        paths: Vec<PathBuf>,
     },
 }
 
@@ -86,13 +74,6 @@ pub(crate) fn run(args: &CacheVerbArgs, out: &mut dyn Write) -> anyhow::Result<E
                 cache.set_limit(limit).context("the limit cannot be written")?;
             }
             writeln!(out, "{}", text::size(limit))?;
-        }
-        CacheCommand::Fill { nice, paths } => {
-            if *nice {
-                #[cfg(unix)]
-                let _ = rustix::process::nice(10);
-            }
-            return fill(paths, out);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -131,48 +112,4 @@ fn list(cache: &Cache, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "  {:>10}  {:>7}  {used:>10}  {path}", text::size(entry.bytes), entry.answers)?;
     }
     Ok(())
-}
-
-/// Fills the cache in a process that goes on when this one has ended. If it cannot be started, nothing is lost.
-pub(crate) fn fill_later(path: &Path) {
-    if std::env::var_os(recall::FILL).is_some_and(|value| value == "0") {
-        return;
-    }
-    let Ok(program) = std::env::current_exe() else { return };
-    let mut command = Command::new(program);
-    command.args(["cache", "fill", "--nice", "--"]).arg(path);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Ctrl+C is for the next command.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let _ = command.spawn();
-}
-
-/// Asks every verb, each in a process of its own as a user would, one after another.
-fn fill(paths: &[PathBuf], out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe()?;
-    for path in paths {
-        let ask = |line: &[&str], path: &Path| {
-            let mut command = Command::new(&program);
-            command.args(line).arg(path).env(recall::FILL, recall::KEEP_ALL);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
-        };
-        // The first answer is that of the file itself, which is not kept.
-        if !ask(&["summary"], path)?.success() {
-            bail!("{}: cannot be read; vramscope summary says why", path.display());
-        }
-        // However it is typed later.
-        let full = std::path::absolute(path)?;
-        for verb in recall::plain() {
-            let path = if verb == "ranks" { path } else { &full };
-            // Not every file has an answer to every verb.
-            ask(&[verb], path)?;
-            // Events are data: they are as long as the file.
-            if verb != "events" {
-                ask(&[verb, "--json"], path)?;
-            }
-        }
-        writeln!(out, "{}", text::path(path))?;
-    }
-    Ok(ExitCode::SUCCESS)
 }

@@ -18,11 +18,15 @@ use crate::subject::Subject;
 use crate::text;
 
 pub(crate) fn run(args: &InsightsArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let read = batch::open(&args.sources, File::new)?;
+    // A device that is alone is compared with none.
+    let is_one = matches!(args.sources.paths.as_slice(), [path] if !path.is_dir());
+    let read = batch::open(&args.sources, |opened, filter| File::new(opened, filter, is_one))?;
     let mut across = Vec::new();
     for run in batch::runs(&read.values, |file| &file.run) {
-        let digests: Vec<&RankDigest> =
-            run.iter().flat_map(|file| file.devices.iter().map(|device| &device.digest)).collect();
+        let digests: Vec<&RankDigest> = run
+            .iter()
+            .flat_map(|file| file.devices.iter().filter_map(|device| device.digest.as_ref()))
+            .collect();
         across.extend(rank_insights(&digests, &compare_ranks(&digests), &text::size));
     }
     if args.sources.output.json {
@@ -102,16 +106,22 @@ struct Device {
     found: Vec<Finding>,
     #[serde(skip)]
     handles: Vec<String>,
+    /// What is compared with other devices, if there are any.
     #[serde(skip)]
-    digest: RankDigest,
+    digest: Option<RankDigest>,
 }
 
 impl File {
-    fn new(opened: Opened, filter: &FilterArgs) -> anyhow::Result<Self> {
+    fn new(opened: Opened, filter: &FilterArgs, is_one: bool) -> anyhow::Result<Self> {
         let (path, run) = (opened.path.display().to_string(), Run::of(&opened));
         let rank = batch::rank(&opened);
         let subjects = if opened.devices.is_empty() { Vec::new() } else { Subject::each(opened, filter)? };
-        let devices: Vec<_> = subjects.iter().map(|subject| Device::new(subject, rank)).collect();
+        let is_alone = is_one && subjects.len() == 1;
+        let device = |subject: &Subject| Device {
+            digest: (!is_alone).then(|| subject.digest(rank)),
+            ..Device::new(subject)
+        };
+        let devices: Vec<_> = subjects.iter().map(device).collect();
         let findings = subjects.iter().zip(&devices).flat_map(|(subject, device)| {
             device.found.iter().map(|finding| FindingJson::new(Some(subject), finding))
         });
@@ -125,7 +135,7 @@ impl File {
 }
 
 impl Device {
-    fn new(subject: &Subject, rank: Option<u64>) -> Self {
+    fn new(subject: &Subject) -> Self {
         let replay = subject.replay();
         let mut found = subject.findings();
         found.retain(|finding| subject.keeps_finding(finding));
@@ -142,7 +152,7 @@ impl Device {
             },
             handles: found.iter().map(|finding| subject.handle(Thing::Finding(finding.name()))).collect(),
             found,
-            digest: subject.digest(rank),
+            digest: None,
         }
     }
 }

@@ -17,7 +17,6 @@ mod finding;
 mod flame;
 mod fragmentation;
 mod guide;
-mod held;
 mod help;
 mod insights;
 mod layout;
@@ -83,8 +82,7 @@ pub fn main() -> ExitCode {
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout());
     let budget = asked::budget(&args, &matches, &line, io::stdout().is_terminal());
     let question = recall::question(&matches, &line);
-    let answer = |out: &mut dyn Write| run_within(&args, budget.clone(), question.as_ref(), out);
-    let result = if held::can_be(&matches) { held::answer(&mut out, answer) } else { answer(&mut out) };
+    let result = run_within(&args, budget, question.as_ref(), &mut out);
     let result = result.and_then(|code| Ok(out.flush().map(|()| code)?));
     match result {
         Ok(code) => code,

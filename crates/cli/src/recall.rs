@@ -4,23 +4,18 @@
 //! print is short and follows from the file, the build and the command line, so it is kept beside the entry of
 //! the cache. The terminal, its colors and a budget are not part of the question: they are applied to what comes back.
 
-mod spelling;
-
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
-use vramscope_files::{Answer, Cache, Question, is_cache_damaged};
+use vramscope_files::{Answer, Cache, Question};
 
 use crate::help::GROUPS;
 use crate::layout::{Laid, Recording};
 use crate::text;
-
-use spelling::Spelling;
 
 /// Verbs that answer about one file without options: those that look and explain, and what else is asked like them.
 pub(crate) fn plain() -> impl Iterator<Item = &'static str> {
@@ -35,23 +30,12 @@ const OTHERS: &[&str] = &["show", "whatif", "tune"];
 /// Options that name other files.
 const OTHER_FILES: [&str; 2] = ["rules", "config"];
 
-/// Quicker answers are worked out again, unless [`FILL`] says [`KEEP_ALL`].
+/// Quicker answers are worked out again.
 const LEAST: Duration = Duration::from_millis(20);
-
-/// The variable that says whether the cache is filled: not if it is 0.
-pub(crate) const FILL: &str = "VRAMSCOPE_CACHE_FILL";
-
-/// What `cache fill` sets it to: what is quick now may be slow when nothing of the file is in memory.
-pub(crate) const KEEP_ALL: &str = "all";
-
-/// Of longer files the answers of all verbs are worked out in the background, after the first.
-const FILL_BYTES: u64 = 64 << 20;
 
 /// A question whose answer can be kept.
 pub(crate) struct Asked {
     question: Question,
-    /// The same of the file as `cache fill` names it.
-    in_full: Option<(Question, Spelling)>,
     /// JSON is the same everywhere; text is laid out.
     is_json: bool,
 }
@@ -74,13 +58,9 @@ pub(crate) fn question(matches: &ArgMatches, line: &[OsString]) -> Option<Asked>
     let path = |id: &str| options.try_get_many::<PathBuf>(id).ok().flatten();
     let mut paths = path("path").into_iter().chain(path("paths")).flatten();
     let (Some(path), None) = (paths.next(), paths.next()) else { return None };
-    let question = Cache::of_user()?.question(path, words(line))?;
-    // Ranks are shown below their folder, however that is typed.
-    let in_full = Spelling::of(path).filter(|_| verb != "ranks").and_then(|spelling| {
-        let line = spelling.in_full(line)?;
-        Some((question.reworded(words(&line)), spelling))
-    });
-    Some(Asked { question, in_full, is_json: flag("json").unwrap_or(false) })
+    let cache = Cache::of_user().filter(|cache| cache.problem().is_none())?;
+    let question = cache.question(path, words(line))?;
+    Some(Asked { question, is_json: flag("json").unwrap_or(false) })
 }
 
 /// Options that say how an answer is printed.
@@ -113,26 +93,15 @@ pub(crate) fn answer(
     out: &mut dyn Write,
     run: impl FnOnce(&mut dyn Write) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
-    let Some(Asked { question, in_full, is_json }) = asked else { return run(out) };
+    let Some(Asked { question, is_json }) = asked else { return run(out) };
     if let Some(answer) = question.recall() {
         answer.warnings.iter().for_each(|warning| text::complain(warning));
         laid_out(*is_json, out, |out| out.write_all(&answer.text))??;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some((question, spelling)) = in_full
-        && let Some(answer) = question.recall()
-    {
-        answer.warnings.iter().for_each(|warning| text::complain(&spelling.message(warning)));
-        laid_out(*is_json, out, |out| spelling.write(&answer.text, out))??;
-        return Ok(ExitCode::SUCCESS);
-    }
     // The first answer is not worked out from the cache, and may say so.
     if !question.is_cached() {
-        let result = run(out);
-        if question.bytes() >= FILL_BYTES && question.is_cached() {
-            crate::cache::fill_later(question.path());
-        }
-        return result;
+        return run(out);
     }
     let began = Instant::now();
     let recording = (!is_json).then(Recording::begin);
@@ -143,13 +112,11 @@ pub(crate) fn answer(
     })?;
     drop(recording);
     let code = code?;
-    let warnings = WARNINGS.lock().map(|warnings| warnings.clone()).unwrap_or_default();
     if let Some(text) = text
         && code == ExitCode::SUCCESS
-        && (began.elapsed() >= LEAST || std::env::var_os(FILL).is_some_and(|value| value == KEEP_ALL))
-        && !is_cache_damaged()
+        && began.elapsed() >= LEAST
     {
-        question.keep(&Answer { text: text.into(), warnings });
+        question.keep(&Answer { text: text.into(), warnings: text::complaints() });
     }
     Ok(code)
 }
@@ -163,16 +130,6 @@ fn laid_out<T>(is_json: bool, out: &mut dyn Write, write: impl FnOnce(&mut dyn W
     let written = write(&mut laid);
     laid.finish()?;
     Ok(written)
-}
-
-/// What was said on standard error.
-static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Takes down what is said on standard error.
-pub(crate) fn note(warning: &str) {
-    if let Ok(mut warnings) = WARNINGS.lock() {
-        warnings.push(warning.to_owned());
-    }
 }
 
 /// Passes an answer on and copies it.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use vramscope_analysis::pools::known_pool;
 use vramscope_analysis::query::{Handle, MomentSpec, QueryError, Selection, Thing, devices};
 use vramscope_analysis::tables::Keep;
@@ -20,6 +20,7 @@ use vramscope_files::{Opened, find, open};
 use vramscope_snapshot::{Event, EventIdx, FrameId, Pool, Segment, Snapshot, StackId};
 
 use crate::args::{CacheArgs, FilterArgs, OutputArgs, Source, WeighArgs};
+use crate::batch::joined;
 use crate::output::json_of_each;
 use crate::progress::Bar;
 use crate::style::{self, Role};
@@ -126,9 +127,8 @@ pub(crate) fn open_path(
     cache: &CacheArgs,
 ) -> anyhow::Result<Vec<Subject>> {
     let (inputs, errors) = find(std::slice::from_ref(path));
-    if let Some(error) = errors.into_iter().next() {
-        return Err(error.into());
-    }
+    ensure!(!inputs.is_empty(), joined(&errors));
+    errors.iter().for_each(|error| text::complain(&error.to_string()));
     let [input] = inputs.as_slice() else {
         let names: Vec<_> =
             inputs.iter().take(8).map(|input| format!("\n  {}", input.path.display())).collect();
@@ -141,7 +141,7 @@ pub(crate) fn open_path(
             names.concat()
         );
     };
-    let cache = cache.of_answer();
+    let cache = cache.cache();
     let bar = Bar::new(&inputs);
     let opened = open(input, cache.as_ref(), &bar)?;
     drop(bar);

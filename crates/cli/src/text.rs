@@ -3,6 +3,7 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 pub(crate) use vramscope_format::{
     count, elide_place as elide, fit, fit_end, percent, plural, printable, seconds as duration, share, time,
@@ -71,10 +72,18 @@ pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<String> {
     snapshot.problems().iter().map(|problem| printable(problem)).collect()
 }
 
+/// Messages that [`complain`] has written.
+static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Returns what was said on standard error.
+pub(crate) fn complaints() -> Vec<String> {
+    COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// Says something on standard error. Names and reasons may come from a file, so what a terminal would act
 /// on is taken out.
 pub(crate) fn complain(message: &str) {
-    crate::recall::note(message);
+    COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner).push(message.to_owned());
     let lines: Vec<_> = message.lines().map(printable).collect();
     eprintln!("vramscope: {}", lines.join("\n"));
 }

@@ -11,9 +11,10 @@ use vramscope_files::find;
 use vramscope_tui::{Colors, Ground, Options, Theme};
 
 use crate::args::{Args, CacheArgs, FilterArgs, OutputArgs, Sources, SummaryArgs};
+use crate::batch::joined;
 use crate::shapes::ModelArgs;
 use crate::style::ColorChoice;
-use crate::summary;
+use crate::{summary, text};
 
 /// Explore snapshots in the terminal
 ///
@@ -97,9 +98,9 @@ pub(crate) fn run(args: &TuiArgs, color: ColorChoice) -> anyhow::Result<ExitCode
     ensure!(!args.paths.is_empty(), "name a snapshot: vramscope tui PATH");
     ensure!(is_terminal(), "not a terminal; vramscope summary prints the same numbers");
     let (inputs, errors) = find(&args.paths);
-    if let (true, Some(error)) = (inputs.is_empty(), errors.into_iter().next()) {
-        return Err(error.into());
-    }
+    ensure!(!inputs.is_empty(), joined(&errors));
+    // They are on the screen again when the terminal UI has ended.
+    errors.iter().for_each(|error| text::complain(&error.to_string()));
     if args.compare {
         ensure!(inputs.len() == 2, "--compare takes two snapshots, not {}", inputs.len());
     }

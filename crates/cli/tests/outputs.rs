@@ -94,6 +94,25 @@ fn an_existing_file_needs_force_and_keeps_its_permissions() {
     assert_eq!(place.names(), ["in.json", "out.csv"]);
 }
 
+/// The rest of the folder is answered; what was left out is said, and the status tells scripts.
+#[test]
+fn links_out_of_a_folder_are_named() {
+    let place = Place::new();
+    symlink("/", place.path("everything")).unwrap();
+    symlink("/proc", place.path("processes")).unwrap();
+    let shown = place.0.path().display();
+    let expected = format!(
+        "vramscope: 2 links lead out of {shown} and were not followed: {shown}/everything -> /, {shown}/processes -> \
+         /proc; name their targets to read them\n"
+    );
+    for (verb, code) in [("summary", 2), ("ranks", 2), ("top", 0)] {
+        let output = vramscope(&[verb, "--no-cache"]).arg(place.0.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{verb}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("in.json"), "{verb}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(&expected), "{verb}");
+    }
+}
+
 #[test]
 fn the_input_is_never_the_output() {
     let place = Place::new();

@@ -1,23 +1,16 @@
 //! What the user named, as a list of inputs.
 
-use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use vramscope_naming::Name;
 use vramscope_snapshot::{PROBE_BYTES, looks_like_snapshot};
-use walkdir::WalkDir;
 
 use crate::regular::{Links, open_regular};
 use crate::sidecar::Folders;
+use crate::walk::{Entry, walk};
 use crate::{OpenError, profile, sidecar};
-
-/// Folders below the one that was named: a run has a few levels.
-const DEEPEST: usize = 32;
-
-/// Entries that are looked at: a million take seconds, and links can make any number of them.
-const MOST_ENTRIES: usize = 1 << 20;
 
 /// One input to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,21 +73,26 @@ impl Input {
     }
 }
 
-/// The inputs that paths stand for. A folder stands for every snapshot below it, found by content;
-/// its files are ordered by run, step and rank. Links are followed, each folder is entered once. A file stands for itself, whatever it contains. Folders
-/// without any snapshot come back as errors, beside what the other paths stand for.
+/// The inputs that paths stand for. A folder stands for every snapshot below it, found by content; its files are ordered by
+/// run, step and rank. Links are followed as long as they stay in the folder. A file stands for itself, whatever it
+/// contains. Folders without any snapshot, and parts of folders that were not looked at, come back as errors, beside what
+/// was found.
 pub fn find(paths: &[PathBuf]) -> (Vec<Input>, Vec<OpenError>) {
+    find_until(paths, &|| false)
+}
+
+/// [`find`] that stops, with what was found by then, when `is_cancelled` says so: it is asked for every file.
+pub fn find_until(paths: &[PathBuf], is_cancelled: &dyn Fn() -> bool) -> (Vec<Input>, Vec<OpenError>) {
     let mut inputs = Vec::new();
     let mut errors = Vec::new();
     for path in paths {
         if path == Path::new("-") || !path.is_dir() {
             let name = vramscope_naming::name(&path.to_string_lossy());
             inputs.push(Input::new(path.clone(), name, true));
-            continue;
-        }
-        match in_folder(path) {
-            Ok(found) => inputs.extend(found),
-            Err(error) => errors.push(error),
+        } else if profile::is_profile(path) {
+            inputs.push(profile::input(path, path, true));
+        } else {
+            in_folder(path, is_cancelled, &mut inputs, &mut errors);
         }
     }
     let folders = Folders::default();
@@ -104,77 +102,51 @@ pub fn find(paths: &[PathBuf]) -> (Vec<Input>, Vec<OpenError>) {
     (inputs, errors)
 }
 
-fn in_folder(folder: &Path) -> Result<Vec<Input>, OpenError> {
+fn in_folder(
+    folder: &Path,
+    is_cancelled: &dyn Fn() -> bool,
+    inputs: &mut Vec<Input>,
+    errors: &mut Vec<OpenError>,
+) {
     let mut files = 0;
-    let mut inputs = Vec::new();
-    let visible = |entry: &walkdir::DirEntry| {
-        entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with('.')
-    };
-    if profile::is_profile(folder) {
-        return Ok(vec![profile::input(folder, folder, true)]);
-    }
-    let mut walk = WalkDir::new(folder).follow_links(true).max_depth(DEEPEST).sort_by_file_name().into_iter();
-    let (mut entries, mut entered) = (0, HashSet::new());
-    while let Some(entry) = walk.next() {
-        entries += 1;
-        if entries > MOST_ENTRIES {
-            return Err(OpenError::TooMany { folder: folder.to_owned(), entries: MOST_ENTRIES });
+    let mut found = Vec::new();
+    let left_out = walk(folder, is_cancelled, &mut |entry| match entry {
+        Entry::Folder(path) if profile::is_profile(path) => {
+            found.push(profile::input(path, folder, false));
+            false
         }
-        // A folder that cannot be entered or a broken link hides nothing else.
-        let Ok(entry) = entry else { continue };
-        // Links that lead to one folder by many ways would have it walked as often.
-        if entry.file_type().is_dir() && !entered.insert(identity(&entry)) {
-            walk.skip_current_dir();
-            continue;
-        }
-        if !visible(&entry) {
-            if entry.file_type().is_dir() {
-                walk.skip_current_dir();
+        Entry::Folder(_) => true,
+        Entry::File(path) => {
+            if !vramscope_naming::is_sidecar(&path.file_name().unwrap_or_default().to_string_lossy()) {
+                files += 1;
+                found.extend(looked_into(path, folder));
             }
-            continue;
+            true
         }
-        if entry.file_type().is_dir() && profile::is_profile(entry.path()) {
-            inputs.push(profile::input(entry.path(), folder, false));
-            walk.skip_current_dir();
-            continue;
-        }
-        let is_sidecar = vramscope_naming::is_sidecar(&entry.file_name().to_string_lossy());
-        if !entry.file_type().is_file() || is_sidecar {
-            continue;
-        }
-        files += 1;
-        let inside = entry.path().strip_prefix(folder).unwrap_or(entry.path());
-        let name = vramscope_naming::name(&inside.to_string_lossy().replace('\\', "/"));
-        let by_name = || {
-            let ending = entry.path().extension().unwrap_or_default();
-            name.rank.is_some() || ending == "pickle" || ending == "pkl"
-        };
-        let named = match probe(entry.path()) {
-            Probe::Snapshot => false,
-            // The debris of a crash: a rank must not vanish without a word.
-            Probe::CannotTell if by_name() => true,
-            Probe::CannotTell | Probe::Other => continue,
-        };
-        inputs.push(Input::new(entry.path().to_owned(), name, named));
+    });
+    if found.is_empty() && !is_cancelled() {
+        errors.push(OpenError::NoSnapshots { folder: folder.to_owned(), files });
     }
-    if inputs.is_empty() {
-        return Err(OpenError::NoSnapshots { folder: folder.to_owned(), files });
-    }
-    inputs.sort_by(|a, b| a.name.key().cmp(&b.name.key()).then_with(|| a.path.cmp(&b.path)));
-    Ok(inputs)
+    errors.extend(left_out.into_iter().map(OpenError::LeftOut));
+    found.sort_by(|a, b| a.name.key().cmp(&b.name.key()).then_with(|| a.path.cmp(&b.path)));
+    inputs.append(&mut found);
 }
 
-/// What a folder is, by whatever name.
-#[cfg(unix)]
-fn identity(entry: &walkdir::DirEntry) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    // A folder that cannot be looked at is not entered either.
-    entry.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn identity(entry: &walkdir::DirEntry) -> Option<PathBuf> {
-    entry.path().canonicalize().ok()
+/// The input that a file in a folder is, if it is one.
+fn looked_into(path: &Path, folder: &Path) -> Option<Input> {
+    let inside = path.strip_prefix(folder).unwrap_or(path);
+    let name = vramscope_naming::name(&inside.to_string_lossy().replace('\\', "/"));
+    let by_name = || {
+        let ending = path.extension().unwrap_or_default();
+        name.rank.is_some() || ending == "pickle" || ending == "pkl"
+    };
+    let named = match probe(path) {
+        Probe::Snapshot => false,
+        // The debris of a crash: a rank must not vanish without a word.
+        Probe::CannotTell if by_name() => true,
+        Probe::CannotTell | Probe::Other => return None,
+    };
+    Some(Input::new(path.to_owned(), name, named))
 }
 
 /// A path as people write it: Windows puts `\\?\` in front of those that were made absolute.

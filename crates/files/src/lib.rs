@@ -14,14 +14,16 @@ mod open;
 mod profile;
 mod regular;
 mod sidecar;
+mod walk;
 mod write;
 
-pub use cache::{Answer, Cache, Entry, Question, distrust_cache, is_cache_damaged};
-pub use find::{Input, as_written, find};
+pub use cache::{Answer, Cache, Entry, Question};
+pub use find::{Input, as_written, find, find_until};
 pub use folders::config_folder;
 pub use json::{escape_json, json};
 pub use open::{OpenError, Opened, Progress, findings, open, open_bytes, open_each};
 pub use regular::{Links, read_regular};
+pub use walk::LeftOut;
 pub use write::{
     Existing, WriteError, is_descriptor, is_temporary, remove_abandoned, remove_unfinished,
     remove_unfinished_on_signals, write, write_new,

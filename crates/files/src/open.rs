@@ -4,19 +4,20 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use rayon::prelude::*;
-use vramscope_analysis::{Device, Finding, Shelf};
+use vramscope_analysis::{Device, Finding};
 use vramscope_format::Units;
+use vramscope_mapped::Store;
 use vramscope_naming::Name;
 use vramscope_snapshot::{ReadError, Reader, Snapshot};
 
-use crate::cache::{Cache, EntryShelf, Fingerprint};
-
+use crate::cache::{Cache, Facts, Fingerprint, Storing, in_memory};
 use crate::fetch::{Fetched, Fetching};
 use crate::find::Input;
 use crate::regular::{Links, open_regular};
+use crate::sidecar::Sidecar;
+use crate::walk::LeftOut;
 use crate::{profile, sidecar};
 
 /// Why an input could not be opened.
@@ -56,14 +57,9 @@ pub enum OpenError {
         /// Files looked at.
         files: usize,
     },
-    /// A folder that has no end that could be waited for.
-    #[error("{}: more than {entries} files and folders; name a folder of one run", folder.display())]
-    TooMany {
-        /// Which folder.
-        folder: PathBuf,
-        /// Where looking stopped.
-        entries: usize,
-    },
+    /// Part of a folder was not looked at.
+    #[error("{0}")]
+    LeftOut(LeftOut),
 }
 
 impl OpenError {
@@ -97,7 +93,8 @@ pub struct Opened {
     pub devices: Vec<Arc<Device>>,
     /// Whether it came from the cache.
     pub from_cache: bool,
-    storing: Storing,
+    /// The entry in the cache being written. Dropping the last handle to the file waits for it.
+    storing: Option<Arc<Storing>>,
 }
 
 impl Opened {
@@ -116,24 +113,15 @@ impl Opened {
             snapshot: Arc::clone(&self.snapshot),
             devices: self.devices.clone(),
             from_cache: self.from_cache,
-            storing: Storing(None),
+            storing: self.storing.clone(),
         }
     }
 
-    /// Waits until the cache is written, which goes on in the background after opening.
-    pub fn wait_until_cached(&mut self) {
-        self.storing = Storing(None);
-    }
-}
-
-/// The cache being written in the background; dropping this waits for the end.
-#[derive(Debug)]
-struct Storing(Option<JoinHandle<()>>);
-
-impl Drop for Storing {
-    fn drop(&mut self) {
-        if let Some(thread) = self.0.take() {
-            let _ = thread.join();
+    /// Waits until the cache is written, which goes on in the background after opening. Otherwise that happens when the last
+    /// handle to the file is dropped.
+    pub fn wait_until_cached(&self) {
+        if let Some(storing) = &self.storing {
+            storing.wait();
         }
     }
 }
@@ -189,19 +177,50 @@ pub fn open(input: &Input, cache: Option<&Cache>, progress: &dyn Progress) -> Re
         Some(_) => Fingerprint::new(&input.path, &mut file, &sidecars).ok().flatten(),
         None => None,
     };
-    if let (Some(cache), Some(fingerprint)) = (cache, &fingerprint)
-        && let Some((snapshot, replays)) = cache.load(fingerprint)
-    {
-        progress.advance(bytes);
-        let snapshot = Arc::new(snapshot);
-        let shelf: Arc<dyn Shelf> = Arc::new(EntryShelf::new(cache.clone(), fingerprint.clone()));
-        let device = |replay| Device::of(Arc::clone(&snapshot), replay).on(Arc::clone(&shelf));
-        let devices = replays.into_iter().map(|replay| Arc::new(device(replay))).collect();
-        return Ok(Opened { from_cache: true, ..ready(input, bytes, snapshot, devices) });
+    if let (Some(cache), Some(fingerprint)) = (cache, &fingerprint) {
+        let (again, source, path, beside) =
+            (cache.clone(), fingerprint.clone(), input.path.clone(), sidecars.clone());
+        let mend = move || mended(&again, &source, &path, &beside);
+        if let Some((snapshot, replays)) = cache.load(fingerprint, Box::new(mend)) {
+            progress.advance(bytes);
+            let snapshot = Arc::new(snapshot);
+            let facts = Arc::new(Facts::new(cache.clone(), fingerprint.clone()));
+            let devices = replays.into_iter().map(|replay| Device::of(Arc::clone(&snapshot), replay));
+            let devices = devices.map(|device| facts.of(device)).collect();
+            return Ok(Opened { from_cache: true, ..ready(input, bytes, snapshot, devices) });
+        }
     }
     let (mut snapshot, bytes) = fetched(Fetching::start(|| Ok(file)), bytes)?;
     sidecar::add(&mut snapshot, &input.path, &sidecars);
     Ok(opened(input, bytes, snapshot, cache.cloned().zip(fingerprint)))
+}
+
+/// Columns of a file whose entry turned out to be damaged while it was used. Where the file cannot be read any more either,
+/// there is no answer: the program ends.
+fn mended(cache: &Cache, source: &Fingerprint, path: &Path, sidecars: &[Sidecar]) -> Store {
+    cache.forget(source);
+    let again = || -> Result<Store, String> {
+        let (mut file, bytes) =
+            open_regular(path, Links::Follow, u64::MAX).map_err(|error| error.to_string())?;
+        let now = Fingerprint::new(path, &mut file, sidecars).map_err(|error| error.to_string())?;
+        if now.as_ref() != Some(source) {
+            return Err("it has changed".to_owned());
+        }
+        let fetching = Fetching::start(|| Ok(file)).map_err(|error| error.to_string())?;
+        let (mut snapshot, _) = read(&fetching, bytes, path, &()).map_err(|error| error.to_string())?;
+        sidecar::add(&mut snapshot, path, sidecars);
+        // In turn: whoever waits for these columns may occupy all other threads.
+        let snapshot = Arc::new(snapshot);
+        let devices = Device::all(&snapshot);
+        in_memory(&snapshot, devices.iter().map(Device::replay)).map_err(|error| error.to_string())
+    };
+    again().unwrap_or_else(|error| {
+        eprintln!(
+            "vramscope: {}: what the cache has of it is damaged, and it cannot be read again: {error}; run the command again",
+            path.display()
+        );
+        std::process::exit(2)
+    })
 }
 
 /// Opens a snapshot that is in memory already.
@@ -228,13 +247,13 @@ pub fn open_each<T: Send>(
 /// Replays what was read, and puts that into the cache in the background.
 fn opened(input: &Input, bytes: u64, snapshot: Snapshot, cache: Option<(Cache, Fingerprint)>) -> Opened {
     let snapshot = Arc::new(snapshot);
-    let devices: Vec<_> = Device::all_with(&snapshot, &both).into_iter().map(Arc::new).collect();
-    let storing = Storing(cache.and_then(|(cache, fingerprint)| {
-        let (snapshot, devices) = (Arc::clone(&snapshot), devices.clone());
-        let store =
-            move || cache.store(&fingerprint, &snapshot, devices.iter().map(|device| device.replay()));
-        thread::Builder::new().spawn(store).ok()
-    }));
+    let devices = Device::all_with(&snapshot, &both).into_iter();
+    let Some((cache, source)) = cache else {
+        return ready(input, bytes, snapshot, devices.map(Arc::new).collect());
+    };
+    let facts = Arc::new(Facts::new(cache, source));
+    let devices: Vec<_> = devices.map(|device| facts.of(device)).collect();
+    let storing = Some(Arc::new(facts.store_entry(Arc::clone(&snapshot), devices.clone())));
     Opened { storing, ..ready(input, bytes, snapshot, devices) }
 }
 
@@ -246,7 +265,7 @@ fn both(one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
 /// What is read and replayed.
 fn ready(input: &Input, bytes: u64, snapshot: Arc<Snapshot>, devices: Vec<Arc<Device>>) -> Opened {
     let (path, name) = (input.path.clone(), input.name.clone().with_what_the_file_says(&snapshot));
-    Opened { path, name, bytes, snapshot, devices, from_cache: false, storing: Storing(None) }
+    Opened { path, name, bytes, snapshot, devices, from_cache: false, storing: None }
 }
 
 /// Parses what is fetched, to its end.

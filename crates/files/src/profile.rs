@@ -19,7 +19,12 @@ pub(crate) fn is_profile(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     vramscope_naming::is_profile_folder(&name)
         || name == PROFILE_OUTPUT
-        || folder.join(PROFILE_OUTPUT).is_dir()
+        || is_folder(&folder.join(PROFILE_OUTPUT))
+}
+
+/// Whether a path is a folder itself: a link may lead anywhere.
+fn is_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
 }
 
 /// A profile as an input; its name is that of its path below `root`.
@@ -49,7 +54,8 @@ pub(crate) fn files(folder: &Path) -> Vec<(String, u64, PathBuf)> {
     let is_output = folder.file_name().is_some_and(|name| name == PROFILE_OUTPUT);
     let above = folder.parent().filter(|_| is_output);
     let output = folder.join(PROFILE_OUTPUT);
-    for place in [above, Some(folder), Some(output.as_path())].into_iter().flatten() {
+    let output = Some(output.as_path()).filter(|output| is_folder(output));
+    for place in [above, Some(folder), output].into_iter().flatten() {
         for entry in place.read_dir().into_iter().flatten().take(MOST_FILES).flatten() {
             // Of the entry itself: what a link leads to is not part of the profile.
             if let Ok(metadata) = entry.metadata()

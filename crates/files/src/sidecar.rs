@@ -135,12 +135,26 @@ pub(crate) fn add(snapshot: &mut Snapshot, path: &Path, found: &[Sidecar]) {
                     add_memory_usage(snapshot, DeviceId(*device), &csv);
                 }
             }
-            Sidecar::Recorder(path) => match read_regular(path, sidecar.links(), MOST_RECORDER_BYTES) {
+            Sidecar::Recorder(beside) => match read_recorder(beside, path) {
                 Ok(json) => add_sidecar(snapshot, vramscope_naming::stem(&name), &json),
                 Err(error) => snapshot.warnings.push(format!("the sidecar is not used: {error}")),
             },
         }
     }
+}
+
+/// Reads what the recorder wrote. Links are followed inside the folder of the snapshot, and to the folder that the snapshot
+/// itself is linked from: a sidecar that leads elsewhere could show any file of the user to whoever asked for the snapshot.
+fn read_recorder(sidecar: &Path, snapshot: &Path) -> io::Result<Vec<u8>> {
+    let (target, snapshot_target) = (sidecar.canonicalize()?, snapshot.canonicalize()?);
+    let folder = match snapshot.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.canonicalize()?,
+        _ => Path::new(".").canonicalize()?,
+    };
+    if !target.starts_with(folder) && target.parent() != snapshot_target.parent() {
+        return Err(io::Error::other("it is a link out of its folder"));
+    }
+    read_regular(sidecar, Links::Follow, MOST_RECORDER_BYTES)
 }
 
 /// The fourteen digits of a time in a name.

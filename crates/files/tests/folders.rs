@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use vramscope_files::{find, open_each};
+use vramscope_files::{find, find_until, open_each};
 use vramscope_naming::RankKind;
 
 fn recording(name: &str) -> Vec<u8> {
@@ -109,6 +109,15 @@ impl vramscope_files::Progress for Impatient {
     fn is_cancelled(&self) -> bool {
         true
     }
+}
+
+#[test]
+fn looking_for_files_can_be_called_off() {
+    let folder = folder(&[("rank0.pickle", None), ("rank1.pickle", None)]);
+    let asked = std::cell::Cell::new(0);
+    let after_one = || asked.replace(asked.get() + 1) > 0;
+    let (inputs, errors) = find_until(&[folder.path().to_owned()], &after_one);
+    assert_eq!((inputs.len(), errors.len()), (1, 0));
 }
 
 #[test]

@@ -48,9 +48,52 @@ fn folders_of_ranks() {
     let (inputs, errors) = find(&[folder.path().to_owned()]);
     let names: Vec<_> =
         inputs.iter().map(|input| input.path.file_name().unwrap().to_str().unwrap()).collect();
-    assert!(errors.is_empty());
+    let [left_out] = errors.as_slice() else { panic!("{errors:?}") };
+    assert!(left_out.to_string().contains("rank2.pickle -> /dev/zero"), "{left_out}");
     assert_eq!(names, ["rank0.pickle", "rank3.pickle"], "a link to a regular file is one");
     assert!(inputs.iter().all(|input| open(input, None, &()).is_ok()));
+}
+
+/// Links to the whole machine, to a folder above and to a file beside it. What they lead to is never found, and each is
+/// named.
+#[test]
+fn links_out_of_a_folder_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, beside) = (folder.path().join("run"), folder.path().join("beside.pickle"));
+    fs::create_dir_all(run.join(".store/deep")).unwrap();
+    snapshot(&beside, 100);
+    snapshot(&run.join("rank0.pickle"), 100);
+    snapshot(&run.join(".store/deep/rank1.pickle"), 100);
+    for (target, link) in [("/", "a"), ("/proc", "b"), ("..", "c"), ("../beside.pickle", "rank2.pickle")] {
+        symlink(target, run.join(link)).unwrap();
+    }
+    symlink(".store/deep", run.join("inside")).unwrap();
+    let (inputs, errors) = find(std::slice::from_ref(&run));
+    let names: Vec<_> = inputs.iter().map(|input| input.path.strip_prefix(&run).unwrap()).collect();
+    assert_eq!(names, [Path::new("rank0.pickle"), Path::new("inside/rank1.pickle")]);
+    let [left_out] = errors.as_slice() else { panic!("{errors:?}") };
+    let shown = run.display();
+    let above = folder.path().canonicalize().unwrap();
+    assert_eq!(
+        left_out.to_string(),
+        format!(
+            "4 links lead out of {shown} and were not followed: {shown}/a -> /, {shown}/b -> /proc, {shown}/c -> {}, …; \
+             name their targets to read them",
+            above.display()
+        )
+    );
+    // A link that is named itself is followed.
+    assert_eq!(find(&[run.join("rank2.pickle")]).0.len(), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn file_systems_of_the_kernel_are_not_searched() {
+    let (inputs, errors) = find(&[PathBuf::from("/proc/self")]);
+    assert!(inputs.is_empty());
+    assert!(
+        errors.iter().any(|error| error.to_string().starts_with("/proc/self: a file system of the kernel"))
+    );
 }
 
 #[test]
@@ -83,7 +126,10 @@ fn folders_below_folders_have_an_end() {
     fs::create_dir_all(&deep).unwrap();
     snapshot(&deep.join("rank0.pickle"), 100);
     snapshot(&folder.path().join("d/d/rank1.pickle"), 100);
-    assert_eq!(find(&[folder.path().to_owned()]).0.len(), 1);
+    let (inputs, errors) = find(&[folder.path().to_owned()]);
+    assert_eq!(inputs.len(), 1);
+    let [left_out] = errors.as_slice() else { panic!("{errors:?}") };
+    assert!(left_out.to_string().contains("1 folder more than 32 levels below"), "{left_out}");
 }
 
 #[test]
@@ -98,6 +144,12 @@ fn parts_of_a_profile() {
     let (inputs, _) = find(&[folder.path().to_owned()]);
     assert_eq!(inputs.len(), 1);
     assert!(open(&inputs[0], None, &()).is_err(), "nothing of it is a file");
+    // A link is not the folder of a profile.
+    let far = tempfile::tempdir().unwrap();
+    fs::write(far.path().join("operator_memory.csv"), CSV).unwrap();
+    symlink(far.path(), folder.path().join("ASCEND_PROFILER_OUTPUT")).unwrap();
+    let (_, errors) = find(&[folder.path().to_owned()]);
+    assert!(errors[0].to_string().starts_with("1 link leads out of"), "{errors:?}");
 }
 
 #[test]
@@ -117,10 +169,10 @@ fn entries_of_the_cache() {
         let kept = fs::read(entry).unwrap();
         fs::remove_file(entry).unwrap();
         pipe(entry.clone());
-        let mut opened = open(&inputs[0], Some(&cache), &()).unwrap();
+        let opened = open(&inputs[0], Some(&cache), &()).unwrap();
         opened.wait_until_cached();
         assert!(!opened.from_cache);
-        fs::write(entry, kept).unwrap();
+        assert_eq!(fs::read(entry).unwrap(), kept);
         assert!(
             open(&inputs[0], Some(&cache), &()).unwrap().from_cache,
             "what was stored took the pipe's place"
@@ -128,15 +180,31 @@ fn entries_of_the_cache() {
     }
 }
 
+/// What others can write into is not trusted, and not repaired either: it may hold what they have put there.
 #[test]
-fn a_folder_of_a_cache_that_others_could_read_is_made_private() {
+fn a_cache_that_others_have_access_to_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let (path, kept) = (folder.path().join("snapshot.pickle"), folder.path().join("cache"));
     snapshot(&path, 20_000);
+    let input = &find(&[path]).0[0];
+    let cache = Cache::in_folder(kept.clone());
+    let is_from_cache = || {
+        let opened = open(input, Some(&cache), &()).unwrap();
+        opened.wait_until_cached();
+        opened.from_cache
+    };
     fs::create_dir(&kept).unwrap();
-    fs::set_permissions(&kept, fs::Permissions::from_mode(0o755)).unwrap();
-    open(&find(&[path]).0[0], Some(&Cache::in_folder(kept.clone())), &()).unwrap().wait_until_cached();
-    assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o770)).unwrap();
+    assert!(cache.problem().unwrap().contains("others have access to"));
+    assert!(!is_from_cache() && !is_from_cache());
+    assert_eq!(fs::read_dir(&kept).unwrap().count(), 0);
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(cache.problem(), None);
+    assert!(!is_from_cache() && is_from_cache());
+    // An entry of its own.
+    let entry = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+    fs::set_permissions(&entry, fs::Permissions::from_mode(0o620)).unwrap();
+    assert!(!is_from_cache() && is_from_cache());
 }
 
 #[test]

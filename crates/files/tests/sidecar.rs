@@ -24,7 +24,7 @@ fn sidecar(capacity: u64) -> String {
 }
 
 fn capacity(path: &Path, cache: Option<&Cache>) -> (Option<u64>, Opened) {
-    let mut opened = open(&find(&[path.to_owned()]).0[0], cache, &()).unwrap();
+    let opened = open(&find(&[path.to_owned()]).0[0], cache, &()).unwrap();
     opened.wait_until_cached();
     (opened.snapshot.device_memory(DeviceId(0)).map(|memory| memory.capacity), opened)
 }
@@ -100,4 +100,34 @@ fn whatever_has_the_name_the_snapshot_opens() {
     let mode = Mode::from_raw_mode(0o600);
     mknodat(CWD, &beside, FileType::Fifo, mode, 0).unwrap();
     warns();
+}
+
+/// Whoever may ask for a snapshot must not be shown another file through a link of a sidecar's name.
+#[cfg(unix)]
+#[test]
+fn a_sidecar_that_leads_elsewhere_is_not_read() {
+    use std::os::unix::fs::symlink;
+    let (folder, far) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    recording(folder.path(), "memory_rank3.pickle");
+    let (path, beside) =
+        (folder.path().join("memory_rank3.pickle"), folder.path().join("memory_rank3.vramscope.json"));
+    let written = far.path().join("memory_rank3.vramscope.json");
+    fs::write(&written, sidecar(5000)).unwrap();
+    symlink(&written, &beside).unwrap();
+    let (found, opened) = capacity(&path, None);
+    assert_eq!(found, None);
+    assert!(
+        opened
+            .snapshot
+            .warnings
+            .contains(&"the sidecar is not used: it is a link out of its folder".to_owned())
+    );
+    // Both are links to one place, as of a run that is linked together.
+    let linked = far.path().join("linked");
+    fs::create_dir(&linked).unwrap();
+    recording(far.path(), "memory_rank3.pickle");
+    for name in ["memory_rank3.pickle", "memory_rank3.vramscope.json"] {
+        symlink(far.path().join(name), linked.join(name)).unwrap();
+    }
+    assert_eq!(capacity(&linked.join("memory_rank3.pickle"), None).0, Some(5000));
 }

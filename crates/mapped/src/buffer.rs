@@ -3,12 +3,12 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Index, IndexMut, Range};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
 
-use crate::chunks::{CHUNK, Chunks};
+use crate::chunks::{Chunks, Section};
 
 /// Values of one type, one after another.
 ///
@@ -23,65 +23,68 @@ enum Place<T> {
 
 /// Part of a file.
 struct Part<T> {
-    file: Arc<Chunks>,
-    /// Where in the file, in bytes.
-    start: usize,
+    section: Section,
     /// The values, wherever the file is.
     first: *const T,
     len: usize,
-    /// Whether all of it was checked: then looking at it costs what looking at a `Vec` does.
-    is_checked: AtomicBool,
-    /// How often a chunk had to be checked.
-    checks: AtomicUsize,
+    /// Values that take the place of the file's, once some of them turned out to be damaged.
+    mended: OnceLock<Vec<T>>,
 }
 
-// SAFETY: the values are only read, and are plain data; the file can be shared.
-unsafe impl<T: Pod + Sync> Send for Part<T> {}
+// SAFETY: `first` points into the file of `section`, which is only read and can be shared; the values are plain data.
+unsafe impl<T: Pod + Send + Sync> Send for Part<T> {}
 // SAFETY: the same.
-unsafe impl<T: Pod + Sync> Sync for Part<T> {}
+unsafe impl<T: Pod + Send + Sync> Sync for Part<T> {}
 
 impl<T: Pod> Part<T> {
-    fn new(file: Arc<Chunks>, start: usize, len: usize) -> Self {
-        let values: &[T] = bytemuck::cast_slice(file.unchecked(start..start + len * size_of::<T>()));
+    fn new(file: Arc<Chunks>, name: Arc<str>, place: Range<usize>) -> Self {
+        let values: &[T] = bytemuck::try_cast_slice(file.unchecked(place.clone())).unwrap_or_default();
         let (first, len) = (values.as_ptr(), values.len());
-        Self { file, start, first, len, is_checked: AtomicBool::new(false), checks: AtomicUsize::new(0) }
+        Self { section: Section::new(file, name, place), first, len, mended: OnceLock::new() }
     }
 
-    /// All values, checked or not.
+    /// All values of the file, checked or not.
     #[inline]
     fn values(&self) -> &[T] {
-        // SAFETY: `first` and `len` are those of a slice of `file`, which stays where it is as long as `self` has it; see
-        // `map.rs` for why it does not matter if its bytes change.
+        // SAFETY: `first` and `len` are those of a slice of the file, which stays where it is, and as it is, as long as
+        // `section` has it.
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 
     #[inline]
-    fn all(&self) -> &[T] {
-        self.check(0..self.len);
-        self.values()
+    fn is_checked(&self) -> bool {
+        self.section.is_checked.load(Ordering::Acquire)
     }
 
-    /// Checks some values, which must be there.
+    /// All values, of which those between two rows, which must be there, were checked.
     #[inline]
-    fn check(&self, rows: Range<usize>) {
-        if !self.is_checked.load(Ordering::Acquire) {
-            self.check_chunks(rows);
+    fn checked(&self, from: usize, to: usize) -> &[T] {
+        if self.is_checked() || self.section.check(from * size_of::<T>()..to * size_of::<T>()) {
+            self.values()
+        } else {
+            self.mend()
         }
     }
 
-    #[inline(never)]
-    fn check_chunks(&self, rows: Range<usize>) {
-        let bytes = |rows: Range<usize>| {
-            self.start + rows.start * size_of::<T>()..self.start + rows.end * size_of::<T>()
+    #[inline]
+    fn all(&self) -> &[T] {
+        self.checked(0, self.len)
+    }
+
+    #[cold]
+    fn mend(&self) -> &[T] {
+        let values = || {
+            let bytes = self.section.file.replacement(&self.section.name);
+            bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
         };
-        let is_all = rows == (0..self.len);
-        let found_more = self.file.check(bytes(rows));
-        // After half of it, checking all of it at once is cheaper. Not before: what is checked is read from the disk.
-        let checks = if found_more { self.checks.fetch_add(1, Ordering::Relaxed) } else { 0 };
-        if is_all || checks * CHUNK * 2 > self.len * size_of::<T>() {
-            self.file.check(bytes(0..self.len));
-            self.is_checked.store(true, Ordering::Release);
-        }
+        self.mended.get_or_init(values)
+    }
+}
+
+impl<T: Pod> Clone for Part<T> {
+    fn clone(&self) -> Self {
+        let Section { file, name, place, .. } = &self.section;
+        Self::new(Arc::clone(file), Arc::clone(name), place.clone())
     }
 }
 
@@ -93,9 +96,9 @@ impl<T> Buffer<T> {
 }
 
 impl<T: Pod> Buffer<T> {
-    /// `len` values of a file from a byte on. They must lie in it, and be aligned.
-    pub(crate) fn in_file(file: Arc<Chunks>, start: usize, len: usize) -> Self {
-        Self(Place::Mapped(Part::new(file, start, len)))
+    /// Values of a file between two bytes. They must lie in it, and be aligned.
+    pub(crate) fn in_file(file: Arc<Chunks>, name: Arc<str>, place: Range<usize>) -> Self {
+        Self(Place::Mapped(Part::new(file, name, place)))
     }
 
     /// Number of values.
@@ -127,10 +130,7 @@ impl<T: Pod> Buffer<T> {
     pub fn get(&self, row: usize) -> Option<&T> {
         match &self.0 {
             Place::Owned(values) => values.get(row),
-            Place::Mapped(part) if row < part.len => {
-                part.check(row..row + 1);
-                part.values().get(row)
-            }
+            Place::Mapped(part) if row < part.len => part.checked(row, row + 1).get(row),
             Place::Mapped(_) => None,
         }
     }
@@ -146,8 +146,7 @@ impl<T: Pod> Buffer<T> {
         match &self.0 {
             Place::Owned(values) => values.get(rows),
             Place::Mapped(part) if rows.start <= rows.end && rows.end <= part.len => {
-                part.check(rows.clone());
-                part.values().get(rows)
+                part.checked(rows.start, rows.end).get(rows)
             }
             Place::Mapped(_) => None,
         }
@@ -158,7 +157,7 @@ impl<T: Pod> Buffer<T> {
     pub fn in_memory(&self) -> Option<&[T]> {
         match &self.0 {
             Place::Owned(values) => Some(values),
-            Place::Mapped(part) => part.is_checked.load(Ordering::Acquire).then(|| part.values()),
+            Place::Mapped(part) => part.is_checked().then(|| part.values()),
         }
     }
 
@@ -236,10 +235,8 @@ impl<T: Pod> Index<usize> for Buffer<T> {
     fn index(&self, row: usize) -> &T {
         match &self.0 {
             Place::Owned(values) => &values[row],
-            Place::Mapped(part) => {
-                part.check(row..row.saturating_add(1).min(part.len));
-                &part.values()[row]
-            }
+            Place::Mapped(part) if row < part.len => &part.checked(row, row + 1)[row],
+            Place::Mapped(part) => &part.values()[row],
         }
     }
 }
@@ -282,7 +279,7 @@ impl<T: Pod> Clone for Buffer<T> {
     fn clone(&self) -> Self {
         Self(match &self.0 {
             Place::Owned(values) => Place::Owned(values.clone()),
-            Place::Mapped(part) => Place::Mapped(Part::new(Arc::clone(&part.file), part.start, part.len)),
+            Place::Mapped(part) => Place::Mapped(part.clone()),
         })
     }
 }

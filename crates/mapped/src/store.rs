@@ -1,25 +1,39 @@
 //! A file of named columns.
 //!
-//! The first [`CHUNK`] holds only the header. Columns follow, each aligned, and then the index: the names and places of
-//! the columns, a label that says what the file is about, and the checksum of every chunk. The header has the checksum of
-//! the index. So a file is opened by reading header and index, and every byte of it is covered by a checksum.
+//! It begins with the header. Columns follow, each aligned, and then the index: the names and places of the columns, a
+//! label that says what the file is about, and the checksum of every [`CHUNK`] of columns. The header has the checksum of the
+//! index. So a file is opened by reading header and index, and every byte of it is covered by a checksum.
 //!
 //! Numbers are as this machine has them: such a file does not travel.
+#![allow(unsafe_code, reason = "a mapping has no safe interface")]
 
+use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::sync::Arc;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
+use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::buffer::Buffer;
-use crate::chunks::{Bytes, CHUNK, Chunks};
+use crate::chunks::{Bytes, CHUNK, Chunks, Damaged, FIRST, Replace};
 
-const MAGIC: u64 = u64::from_ne_bytes(*b"vramcol1");
+const MAGIC: u64 = u64::from_ne_bytes(*b"vramcol2");
 
 /// Every column begins at a multiple of this.
 const ALIGN: usize = 64;
+
+/// Makes a store anew that has the same columns as a damaged one.
+pub type Mend = Box<dyn Fn() -> Store + Send + Sync>;
+
+/// When the columns of a file are compared with their checksums.
+pub enum Check {
+    /// All of them when the file is opened, which fails if one is damaged.
+    Now,
+    /// Each piece before it is first handed out. Columns of which one is damaged come from another store.
+    WhenTouched(Mend),
+}
 
 /// Why a file is not one that [`Writer`] finished.
 #[derive(Debug, thiserror::Error)]
@@ -33,15 +47,6 @@ pub enum StoreError {
     /// A column is missing, or its length is no multiple of that of its values.
     #[error("no column {0}")]
     Missing(String),
-}
-
-/// How the bytes of a file get into memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// As they are touched. Ask [`is_damaged`](crate::is_damaged) before an answer is used.
-    Mapped,
-    /// All at once, checked.
-    Copied,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -70,9 +75,9 @@ impl Header {
 }
 
 /// Where a column is, in bytes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Section {
-    name: String,
+    name: Arc<str>,
     start: usize,
     bytes: usize,
 }
@@ -93,13 +98,13 @@ pub struct Writer<W> {
 impl<W: Write + Seek> Writer<W> {
     /// An empty file. Writing fails when it gets longer than `most_bytes`.
     pub fn new(mut out: W, most_bytes: u64) -> io::Result<Self> {
-        out.seek(SeekFrom::Start(CHUNK as u64))?;
+        out.seek(SeekFrom::Start(FIRST as u64))?;
         let chunk = Vec::with_capacity(CHUNK);
-        Ok(Self { out, chunk, written: CHUNK as u64, most_bytes, sums: vec![0], sections: Vec::new() })
+        Ok(Self { out, chunk, written: FIRST as u64, most_bytes, sums: Vec::new(), sections: Vec::new() })
     }
 
     /// Adds a column.
-    pub fn put<T: Pod>(&mut self, name: impl Into<String>, values: &[T]) -> io::Result<()> {
+    pub fn put<T: Pod>(&mut self, name: impl Into<Arc<str>>, values: &[T]) -> io::Result<()> {
         let here = self.written as usize + self.chunk.len();
         let start = here.next_multiple_of(ALIGN);
         self.write(&[0; ALIGN][..start - here])?;
@@ -159,6 +164,15 @@ fn put_bytes(index: &mut Vec<u8>, bytes: &[u8]) {
     index.extend(bytes);
 }
 
+/// Takes columns from a store that is made when the first of them is asked for.
+fn columns_of(mend: Mend) -> Replace {
+    let store = OnceLock::new();
+    Box::new(move |name| {
+        let column = store.get_or_init(&mend).get::<u8>(name);
+        column.map(|bytes| bytes.to_vec()).unwrap_or_default()
+    })
+}
+
 /// The index, being read.
 struct Index<'a>(&'a [u8]);
 
@@ -180,10 +194,10 @@ impl<'a> Index<'a> {
     }
 
     fn section(&mut self, end: usize) -> Result<Section, StoreError> {
-        let name = str::from_utf8(self.list()?).map_err(|_| StoreError::Damaged)?.to_owned();
+        let name = str::from_utf8(self.list()?).map_err(|_| StoreError::Damaged)?.into();
         let (start, bytes) = (self.number()?, self.number()?);
         let is_inside = start.checked_add(bytes).is_some_and(|last| last <= end);
-        if start < CHUNK || start % ALIGN != 0 || !is_inside {
+        if start < FIRST || start % ALIGN != 0 || !is_inside {
             return Err(StoreError::Damaged);
         }
         Ok(Section { name, start, bytes })
@@ -191,68 +205,86 @@ impl<'a> Index<'a> {
 }
 
 /// A file of columns.
-#[derive(Debug)]
 pub struct Store {
     label: Vec<u8>,
     sections: Vec<Section>,
     file: Arc<Chunks>,
 }
 
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("sections", &self.sections).finish_non_exhaustive()
+    }
+}
+
 impl Store {
-    /// Opens a file that a [`Writer`] finished. `is_wanted` looks at its label before anything else is read: `None` if
-    /// that says no.
+    /// Maps a file that a [`Writer`] finished. `is_wanted` looks at its label before any column is read: `None` if that says
+    /// no.
     pub fn open(
-        mut file: &File,
-        access: Access,
+        file: &File,
+        check: Check,
         is_wanted: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<Self>, StoreError> {
-        let mut header = [0; size_of::<Header>()];
-        file.rewind()?;
-        file.read_exact(&mut header)?;
-        let header: Header = bytemuck::pod_read_unaligned(&header);
-        let bytes = file.metadata()?.len();
-        let is_whole = header.index_start.checked_add(header.index_bytes) == Some(bytes);
+        // SAFETY: the file is the user's own, and nothing writes to it once it has its name. Whoever else changes it while it is
+        // mapped could have changed this program.
+        let map = unsafe { Mmap::map(file)? };
+        Self::new(Bytes::Mapped(map), check, is_wanted)
+    }
+
+    /// A store in memory, from what a [`Writer`] finished.
+    pub fn in_memory(bytes: &[u8]) -> Result<Self, StoreError> {
+        let mut words = vec![0_u64; bytes.len().div_ceil(8)];
+        let place = bytemuck::cast_slice_mut(&mut words).get_mut(..bytes.len());
+        place.unwrap_or_default().copy_from_slice(bytes);
+        let store = Self::new(Bytes::Owned { words, len: bytes.len() }, Check::Now, |_| true)?;
+        store.ok_or(StoreError::Damaged)
+    }
+
+    fn new(
+        bytes: Bytes,
+        check: Check,
+        is_wanted: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Option<Self>, StoreError> {
+        let whole = bytes.get();
+        let header = whole.get(..size_of::<Header>()).ok_or(StoreError::Damaged)?;
+        let header: Header = bytemuck::pod_read_unaligned(header);
+        let is_whole = header.index_start.checked_add(header.index_bytes) == Some(whole.len() as u64);
         if header.magic != MAGIC || header.sum != header.checksum() || !is_whole {
             return Err(StoreError::Damaged);
         }
-        let number = |bytes: u64| usize::try_from(bytes).map_err(|_| StoreError::Damaged);
-        let (end, index_bytes) = (number(header.index_start)?, number(header.index_bytes)?);
-        let mut index = vec![0; index_bytes];
-        file.seek(SeekFrom::Start(header.index_start))?;
-        file.read_exact(&mut index)?;
-        if xxh3_64(&index) != header.index_sum {
+        let end = usize::try_from(header.index_start).map_err(|_| StoreError::Damaged)?;
+        let index = whole.get(end..).filter(|_| end >= FIRST).ok_or(StoreError::Damaged)?;
+        if xxh3_64(index) != header.index_sum {
             return Err(StoreError::Damaged);
         }
-        let mut index = Index(&index);
+        let mut index = Index(index);
         let count = index.number()?;
         let sections = (0..count).map(|_| index.section(end)).collect::<Result<_, _>>()?;
-        let label = index.list()?;
+        let label = index.list()?.to_owned();
         let sums: Vec<u64> = index.list()?.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
-        if sums.len() != end.div_ceil(CHUNK) {
+        if sums.len() != (end - FIRST).div_ceil(CHUNK) {
             return Err(StoreError::Damaged);
         }
-        if !is_wanted(label) {
+        if !is_wanted(&label) {
             return Ok(None);
         }
-        let file = match map(file, end, access) {
-            Some(bytes) => Chunks::new(bytes, sums),
-            None => {
-                let file = Chunks::new(copy(file, end)?, sums);
-                if !(1..end.div_ceil(CHUNK)).all(|chunk| file.is_intact(chunk)) {
-                    return Err(StoreError::Damaged);
-                }
+        let file = match check {
+            Check::Now => {
+                let file = Chunks::new(bytes, end, sums, None);
+                file.check_all().map_err(|Damaged| StoreError::Damaged)?;
                 file
             }
+            Check::WhenTouched(mend) => Chunks::new(bytes, end, sums, Some(columns_of(mend))),
         };
-        Ok(Some(Self { label: label.to_owned(), sections, file: Arc::new(file) }))
+        Ok(Some(Self { label, sections, file: Arc::new(file) }))
     }
 
-    /// What the file is about.
+    /// Text that says what the file is about.
     pub fn label(&self) -> &[u8] {
         &self.label
     }
 
-    /// Bytes of columns.
+    /// Number of bytes of columns.
     pub fn bytes(&self) -> usize {
         self.file.len()
     }
@@ -260,28 +292,11 @@ impl Store {
     /// A column.
     pub fn get<T: Pod>(&self, name: &str) -> Result<Buffer<T>, StoreError> {
         let missing = || StoreError::Missing(name.to_owned());
-        let section = self.sections.iter().find(|section| section.name == name).ok_or_else(missing)?;
+        let section = self.sections.iter().find(|section| &*section.name == name).ok_or_else(missing)?;
         if size_of::<T>() == 0 || align_of::<T>() > ALIGN || !section.bytes.is_multiple_of(size_of::<T>()) {
             return Err(missing());
         }
-        Ok(Buffer::in_file(Arc::clone(&self.file), section.start, section.bytes / size_of::<T>()))
+        let place = section.start..section.start + section.bytes;
+        Ok(Buffer::in_file(Arc::clone(&self.file), Arc::clone(&section.name), place))
     }
-}
-
-#[cfg(unix)]
-fn map(file: &File, len: usize, access: Access) -> Option<Bytes> {
-    let map = || crate::map::Map::new(file, len).ok();
-    (access == Access::Mapped).then(map).flatten().map(Bytes::Mapped)
-}
-
-#[cfg(not(unix))]
-fn map(_: &File, _: usize, _: Access) -> Option<Bytes> {
-    None
-}
-
-fn copy(mut file: &File, len: usize) -> io::Result<Bytes> {
-    let mut words = vec![0_u64; len.div_ceil(8)];
-    file.rewind()?;
-    file.read_exact(bytemuck::cast_slice_mut(&mut words).get_mut(..len).unwrap_or_default())?;
-    Ok(Bytes::Copied { words, len })
 }

@@ -2,36 +2,62 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::fs::{self, File};
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vramscope_mapped::{Access, CHUNK, Store, StoreError, Writer, forget_damage, is_damaged};
+use vramscope_mapped::{CHUNK, Check, Store, StoreError, Writer};
 
 /// More than ten chunks.
 const ROWS: u64 = 100_000;
 
-fn written(folder: &Path) -> PathBuf {
-    let path = folder.join("columns");
-    let file = File::create(&path).unwrap();
-    let mut writer = Writer::new(&file, u64::MAX).unwrap();
+fn file() -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    let mut writer = Writer::new(&mut bytes, u64::MAX).unwrap();
     writer.put("bytes", b"odd").unwrap();
     writer.put("numbers", &(0..ROWS).collect::<Vec<_>>()).unwrap();
     writer.put::<u32>("none", &[]).unwrap();
-    let bytes = writer.finish(b"what it is").unwrap();
-    assert_eq!(bytes, file.metadata().unwrap().len());
+    let written = writer.finish(b"what it is").unwrap();
+    assert_eq!(written, bytes.get_ref().len() as u64);
+    bytes.into_inner()
+}
+
+fn written(folder: &Path, bytes: &[u8]) -> PathBuf {
+    let path = folder.join("columns");
+    // Not over the file of before, which may be mapped.
+    let _ = fs::remove_file(&path);
+    fs::write(&path, bytes).unwrap();
     path
 }
 
-fn open(path: &Path, access: Access) -> Result<Store, StoreError> {
-    let store = Store::open(&File::open(path).unwrap(), access, |label| label == b"what it is")?;
+fn open(path: &Path, check: Check) -> Result<Store, StoreError> {
+    let store = Store::open(&File::open(path).unwrap(), check, |label| label == b"what it is")?;
     store.ok_or(StoreError::Damaged)
+}
+
+/// Mends with what was written, and counts how often.
+fn mended() -> (Check, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let mend = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Store::in_memory(&file()).unwrap()
+    };
+    (Check::WhenTouched(Box::new(mend)), count)
 }
 
 #[test]
 fn columns_come_back() {
     let folder = tempfile::tempdir().unwrap();
-    let path = written(folder.path());
-    for access in [Access::Mapped, Access::Copied] {
-        let store = open(&path, access).unwrap();
+    let path = written(folder.path(), &file());
+    let stores = [
+        open(&path, Check::Now).unwrap(),
+        open(&path, mended().0).unwrap(),
+        Store::in_memory(&file()).unwrap(),
+    ];
+    for store in stores {
+        assert_eq!(store.label(), b"what it is");
         assert_eq!(&*store.get::<u8>("bytes").unwrap(), b"odd");
         let numbers = store.get::<u64>("numbers").unwrap();
         assert_eq!(numbers.len() as u64, ROWS);
@@ -45,14 +71,14 @@ fn columns_come_back() {
         assert!(numbers.iter().copied().eq(0..ROWS));
         assert!(store.get::<u32>("none").unwrap().is_empty());
         assert!(store.get::<u16>("bytes").is_err() && store.get::<u8>("other").is_err());
-        // The file may go: a mapping stays.
+        // The columns outlive the store.
         drop(store);
         assert_eq!(numbers[1], 1);
         let mut changed = numbers.clone();
         changed[1] = 7;
         assert_eq!((changed[1], numbers[1]), (7, 1));
     }
-    let unwanted = Store::open(&File::open(&path).unwrap(), Access::Mapped, |_| false);
+    let unwanted = Store::open(&File::open(&path).unwrap(), Check::Now, |_| false);
     assert!(unwanted.unwrap().is_none());
 }
 
@@ -67,64 +93,60 @@ fn a_file_that_gets_too_long_is_refused() {
 #[test]
 fn half_a_file_cannot_be_opened() {
     let folder = tempfile::tempdir().unwrap();
-    let path = written(folder.path());
-    let whole = fs::read(&path).unwrap();
-    for len in [0, 7, 40, CHUNK, CHUNK + 1, whole.len() / 2, whole.len() - 1] {
-        fs::write(&path, &whole[..len]).unwrap();
-        assert!(open(&path, Access::Mapped).is_err(), "{len} bytes");
+    let whole = file();
+    for len in [0, 7, 40, 64, CHUNK, CHUNK + 1, whole.len() / 2, whole.len() - 1] {
+        let path = written(folder.path(), &whole[..len]);
+        assert!(open(&path, mended().0).is_err(), "{len} bytes");
     }
     // Its end was never written, as after a crash.
     let mut unfinished = whole.clone();
-    unfinished[..CHUNK].fill(0);
-    fs::write(&path, unfinished).unwrap();
-    assert!(open(&path, Access::Mapped).is_err());
+    unfinished[..64].fill(0);
+    assert!(open(&written(folder.path(), &unfinished), mended().0).is_err());
 }
 
-/// Every part of the file in turn: a changed byte is either noticed when the file is opened, or when it is read.
-/// The tests of damage are one test, as damage is known for the whole process.
+/// Every part of the file in turn: a changed byte is noticed when the file is opened, or before its piece is handed out.
+/// Then the column comes from the store that takes its place.
 #[test]
-fn damage_is_noticed() {
+fn damage_is_mended() {
     let folder = tempfile::tempdir().unwrap();
-    let path = written(folder.path());
-    let whole = fs::read(&path).unwrap();
+    let whole = file();
     let places = (0..40).chain((CHUNK..whole.len()).step_by(7919)).chain([whole.len() - 1]);
+    let mut opened = 0;
     for at in places {
         let mut flipped = whole.clone();
         flipped[at] ^= 4;
-        fs::write(&path, flipped).unwrap();
-        let Ok(store) = open(&path, Access::Mapped) else { continue };
-        assert!(open(&path, Access::Copied).is_err(), "byte {at}, copied");
-        assert!(!is_damaged());
+        let path = written(folder.path(), &flipped);
+        assert!(open(&path, Check::Now).is_err(), "byte {at}");
+        let (check, count) = mended();
+        let Ok(store) = open(&path, check) else { continue };
+        opened += 1;
         let numbers = store.get::<u64>("numbers").unwrap();
+        // Handed out before the damage is met: it stays what it was.
         let elsewhere = if at < 6 * CHUNK { 90_000 } else { 10 };
-        assert_eq!(numbers[elsewhere], elsewhere as u64);
-        assert!(!is_damaged(), "only a chunk that is touched is checked: byte {at}");
-        let bytes = store.get::<u8>("bytes").unwrap();
-        let (sum, first) = (numbers.iter().sum::<u64>(), bytes[0]);
-        assert!(is_damaged(), "byte {at}");
-        assert!(sum <= ROWS * (ROWS - 1) / 2 && (first == b'o' || first == 0), "damaged chunks are zeros");
-        forget_damage();
+        let early = &numbers[elsewhere];
+        assert_eq!(count.load(Ordering::Relaxed), 0, "only a piece that is touched is checked: byte {at}");
+        assert!(numbers.iter().copied().eq(0..ROWS), "byte {at}");
+        assert_eq!(&*store.get::<u8>("bytes").unwrap(), b"odd");
+        assert_eq!((*early, numbers[elsewhere]), (elsewhere as u64, elsewhere as u64));
+        assert!(numbers.clone().iter().copied().eq(0..ROWS), "a clone is the same");
+        assert_eq!(count.load(Ordering::Relaxed), 1, "once for all columns: byte {at}");
     }
+    assert!(opened > 90, "{opened} of about 100 places are columns");
+}
 
-    // Cut while it is mapped: nothing crashes, and it is noticed.
-    fs::write(&path, &whole).unwrap();
-    let store = open(&path, Access::Mapped).unwrap();
+/// 64 threads meet the damage at once.
+#[test]
+fn damage_is_mended_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut flipped = file();
+    flipped[3 * CHUNK] ^= 1;
+    let (check, count) = mended();
+    let store = open(&written(folder.path(), &flipped), check).unwrap();
     let numbers = store.get::<u64>("numbers").unwrap();
-    assert_eq!(numbers[0], 0);
-    File::options().write(true).open(&path).unwrap().set_len(2 * CHUNK as u64).unwrap();
-    assert_eq!(numbers[1], 1);
-    assert!(!is_damaged());
-    assert_eq!(numbers[ROWS as usize - 1], 0);
-    assert!(is_damaged());
-    assert!(numbers.iter().sum::<u64>() < ROWS * (ROWS - 1) / 2);
-    forget_damage();
-
-    // A chunk that was checked before it was cut.
-    fs::write(&path, &whole).unwrap();
-    let store = open(&path, Access::Mapped).unwrap();
-    let numbers = store.get::<u64>("numbers").unwrap();
-    assert!(numbers.iter().copied().eq(0..ROWS));
-    File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-    assert!(numbers.iter().sum::<u64>() == 0 && is_damaged());
-    forget_damage();
+    std::thread::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|| assert!(numbers.iter().copied().eq(0..ROWS)));
+        }
+    });
+    assert_eq!(count.load(Ordering::Relaxed), 1);
 }

@@ -235,7 +235,7 @@ pub(crate) fn judge(snapshot: &Snapshot, device: DeviceId, settled: &Settled) ->
     let totals = snapshot.totals(device);
     let mut notes = Vec::new();
     if let Some(damage) = &snapshot.damage {
-        let (offset, reason) = (damage.offset, damage.reason.to_string());
+        let (offset, reason) = (damage.offset, damage.reason.clone());
         notes.push(Note::Damaged { offset, reason, events: snapshot.events(device).len() as u64 });
     }
     if totals.is_empty() {

@@ -189,7 +189,7 @@ pub(crate) fn judge(
     let frees_left_out = facts.allocs > 0 && facts.frees_completed == 0 && facts.lost_frees > 0;
 
     let status = if let Some(damage) = &snapshot.damage {
-        let reason = damage.reason.to_string();
+        let reason = damage.reason.clone();
         notes.push(Note::Damaged { offset: damage.offset, reason, events: events.len() as u64 });
         notes.push(Note::ReservedIsLeast);
         if facts.unexplained_bytes > 0 {

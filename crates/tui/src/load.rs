@@ -131,8 +131,8 @@ impl Loader {
     /// Reads a file to look at it; what is concluded about it comes with [`Effect::Analyze`](crate::Effect::Analyze).
     pub fn document(&self, input: &Input, progress: &dyn Progress) -> Result<Document, OpenError> {
         let stamp = (!input.is_stdin()).then(|| input.stamp());
-        let mut opened = open(input, self.cache.as_ref(), progress)?;
-        self.prepare(&mut opened);
+        let opened = open(input, self.cache.as_ref(), progress)?;
+        self.prepare(&opened);
         let mut document = Document::unanalyzed(opened);
         document.stamp = stamp;
         Ok(document)
@@ -140,8 +140,8 @@ impl Loader {
 
     /// Reads a file for its figures, and keeps nothing else of it; `None` if nothing was allocated.
     pub fn figures(&self, input: &Input) -> Result<Option<Figures>, OpenError> {
-        let mut opened = open(input, self.cache.as_ref(), &())?;
-        self.prepare(&mut opened);
+        let opened = open(input, self.cache.as_ref(), &())?;
+        self.prepare(&opened);
         Ok(figures(&opened))
     }
 
@@ -211,8 +211,8 @@ pub(crate) fn rank(inputs: Vec<(usize, Input)>, loader: Loader, news: Sender<New
         let (rows, inputs): (Vec<usize>, Vec<Input>) = inputs.into_iter().unzip();
         let numbers: HashMap<PathBuf, usize> =
             inputs.iter().map(|input| input.path.clone()).zip(rows.iter().copied()).collect();
-        let results = open_each(&inputs, loader.cache.as_ref(), &(), |mut opened| {
-            loader.prepare(&mut opened);
+        let results = open_each(&inputs, loader.cache.as_ref(), &(), |opened| {
+            loader.prepare(&opened);
             if let Some(&row) = numbers.get(&opened.path) {
                 let _ = news.send(News::Ranked(row, Ok(figures(&opened))));
             }

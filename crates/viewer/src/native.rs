@@ -9,8 +9,8 @@ use std::thread;
 use vramscope_analysis::shapes::Shapes;
 use vramscope_engine::{DEMO, Figures, Fleet, News, OpenFile, Request, Response, Source, Sql};
 use vramscope_files::{
-    Cache, Input, Links, OpenError, Progress, as_written, find, open, open_bytes, open_each, read_regular,
-    remove_unfinished_on_signals, write_new,
+    Cache, Input, Links, OpenError, Progress, as_written, find_until, open, open_bytes, open_each,
+    read_regular, remove_unfinished_on_signals, write_new,
 };
 use vramscope_format::plural;
 
@@ -177,7 +177,7 @@ struct ThreadHost {
     keeper: Option<Keeper>,
     recent: Vec<String>,
     /// The path by which each file was opened first: one that is opened again by another way takes its place.
-    opened: HashMap<PathBuf, PathBuf>,
+    opened: Arc<Mutex<HashMap<PathBuf, PathBuf>>>,
 }
 
 impl ThreadHost {
@@ -193,7 +193,7 @@ impl ThreadHost {
             keeper: config.clone().map(Keeper::new),
             config,
             recent: recent.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
-            opened: HashMap::new(),
+            opened: Arc::default(),
         }
     }
 
@@ -203,39 +203,58 @@ impl ThreadHost {
         }
     }
 
-    /// Reads on another thread, each file as it comes.
-    fn read(&self, inputs: Vec<Input>) {
+    /// Looks for files and reads them on another thread, each as it comes.
+    fn read(&self, paths: Vec<PathBuf>) {
         let add = self.threads.adder();
         let (news, ctx, cache) = (Arc::clone(&self.news), self.ctx.clone(), self.cache.clone());
-        let cancelled = Arc::clone(&self.cancelled);
-        if inputs.len() > Fleet::MANY {
-            thread::spawn(move || {
-                read_many(&inputs, cache.as_ref(), &news, &cancelled, &ctx, &add);
-                tell(&news, &ctx, News::Idle);
-            });
-            return;
-        }
+        let (cancelled, opened) = (Arc::clone(&self.cancelled), Arc::clone(&self.opened));
         thread::spawn(move || {
-            for input in &inputs {
-                let name = input.path.display().to_string();
-                let total = input.path.metadata().map_or(0, |metadata| metadata.len());
-                tell(&news, &ctx, News::Reading { name, done: 0, total });
-            }
-            // A few at a time, the first first: what is on the screen soonest counts.
-            let next = AtomicUsize::new(0);
-            let readers = thread::available_parallelism().map_or(1, usize::from).min(MOST_READERS);
-            thread::scope(|scope| {
-                for _ in 0..readers.min(inputs.len()) {
-                    scope.spawn(|| {
-                        while let Some(input) = inputs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                            read_one(input, cache.as_ref(), &news, &cancelled, &ctx, &add);
-                        }
-                    });
+            let (mut inputs, errors) = find_until(&paths, &|| cancelled.load(Ordering::Relaxed));
+            let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+            for input in &mut inputs {
+                if let Ok(full) = input.path.canonicalize() {
+                    input.path = opened.entry(full).or_insert_with(|| input.path.clone()).clone();
                 }
-            });
+            }
+            drop(opened);
+            for error in errors {
+                let name = paths.first().map_or_else(String::new, |path| path.display().to_string());
+                tell(&news, &ctx, News::Failed { name, message: error.to_string() });
+            }
+            match inputs.len() > Fleet::MANY {
+                true => read_many(&inputs, cache.as_ref(), &news, &cancelled, &ctx, &add),
+                false => read_few(&inputs, cache.as_ref(), &news, &cancelled, &ctx, &add),
+            }
             tell(&news, &ctx, News::Idle);
         });
     }
+}
+
+/// Reads files a few at a time, the first first: what is on the screen soonest counts.
+fn read_few(
+    inputs: &[Input],
+    cache: Option<&Cache>,
+    news: &Arc<Mutex<Vec<News>>>,
+    cancelled: &Arc<AtomicBool>,
+    ctx: &egui::Context,
+    add: &(impl Fn(OpenFile) -> Vec<Source> + Sync),
+) {
+    for input in inputs {
+        let name = input.path.display().to_string();
+        let total = input.path.metadata().map_or(0, |metadata| metadata.len());
+        tell(news, ctx, News::Reading { name, done: 0, total });
+    }
+    let next = AtomicUsize::new(0);
+    let readers = thread::available_parallelism().map_or(1, usize::from).min(MOST_READERS);
+    thread::scope(|scope| {
+        for _ in 0..readers.min(inputs.len()) {
+            scope.spawn(|| {
+                while let Some(input) = inputs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    read_one(input, cache, news, cancelled, ctx, add);
+                }
+            });
+        }
+    });
 }
 
 /// Reads a file and tells how it went.
@@ -375,23 +394,11 @@ impl Host for ThreadHost {
         }
         self.recent.truncate(MOST_RECENT);
         self.keep_recent();
-        let paths: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
-        let (mut inputs, errors) = find(&paths);
-        for input in &mut inputs {
-            if let Ok(full) = input.path.canonicalize() {
-                input.path = self.opened.entry(full).or_insert_with(|| input.path.clone()).clone();
-            }
-        }
-        for error in errors {
-            let name = paths.first().map_or_else(String::new, |path| path.display().to_string());
-            tell(&self.news, &self.ctx, News::Failed { name, message: error.to_string() });
-        }
-        self.read(inputs);
+        self.read(paths.into_iter().map(PathBuf::from).collect());
     }
 
     fn open_one(&mut self, path: String) {
-        let (inputs, _) = find(&[PathBuf::from(path)]);
-        self.read(inputs);
+        self.read(vec![PathBuf::from(path)]);
     }
 
     fn open_demo(&mut self) {

@@ -11,6 +11,8 @@ use vramscope_files::{Cache, Opened};
 use vramscope_format::parse_bytes as size;
 use vramscope_snapshot::{DeviceId, Pool};
 
+use crate::text;
+
 /// Which moment is meant: at most one of these.
 #[derive(Debug, Default, ClapArgs)]
 #[group(multiple = false)]
@@ -256,12 +258,15 @@ pub(crate) struct CacheArgs {
 }
 
 impl CacheArgs {
+    /// The user's cache, unless it is not wanted, or not the user's alone.
     pub(crate) fn cache(&self) -> Option<Cache> {
-        if self.no_cache { None } else { Cache::of_user() }
-    }
-
-    /// The same for an answer that is held back until it is complete.
-    pub(crate) fn of_answer(&self) -> Option<Cache> {
-        self.cache().map(|cache| if crate::held::is_held() { cache.mapped() } else { cache })
+        let cache = if self.no_cache { None } else { Cache::of_user() }?;
+        match cache.problem() {
+            None => Some(cache),
+            Some(problem) => {
+                text::complain(&problem);
+                None
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use vramscope_files::{Cache, find};
 
+use crate::batch::joined;
 use crate::progress::Bar;
 use crate::text;
 
@@ -16,11 +17,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     let (inputs, errors) = find(paths);
-    anyhow::ensure!(
-        !inputs.is_empty(),
-        "{}",
-        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\nvramscope: ")
-    );
+    anyhow::ensure!(!inputs.is_empty(), joined(&errors));
     vramscope_files::remove_unfinished_on_signals();
     let bar = Bar::new(&inputs);
     let written = vramscope_dataset::write(&inputs, folder, cache, &bar)?;

@@ -49,7 +49,7 @@ impl<'a> Event<'a> {
         let event = table.get(index.index());
         let at = Moment::after(index);
         let Counters { requested, allocated, active, reserved, .. } = replay.counters(at);
-        let open = open_spans(&subject.spans(), at);
+        let open = open_spans(subject.spans(), at);
         Ok(Self {
             event: events::json(subject, table, index.index(), &event),
             allocation: replay.allocation_of(index).map(|found| subject.handle(Thing::Allocation(found))),

@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 use serde_json::json;
 use vramscope_analysis::tables::Whole;
 use vramscope_dataset::{KEYS, Source, VIEWS, columns, view};
 use vramscope_engine::Sql;
 use vramscope_format::table::{Column, Kind};
 
+use crate::batch::joined;
 use crate::text;
 
 /// What answers SQL in the window and in the page that is served; none where it is not built in.
@@ -44,10 +45,7 @@ pub(crate) fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     }
     let (paths, query) = split(&args.words)?;
     let (source, errors) = Source::new(&paths, args.output.cache.cache())?;
-    if source.files().is_empty() {
-        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        bail!("{}", errors.join("\nvramscope: "));
-    }
+    ensure!(!source.files().is_empty(), joined(&errors));
     for error in &errors {
         text::complain(&error.to_string());
     }
@@ -59,7 +57,7 @@ pub(crate) fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     #[cfg(not(feature = "sql"))]
     {
         let _ = query;
-        bail!(
+        anyhow::bail!(
             "this build has no SQL engine. The wheel and the released programs have one: pip install vramscope. \
              From source: cargo build --release --features sql"
         )

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vramscope_mapped::{Access, Buffer, Store, Writer};
+use vramscope_mapped::{Buffer, Check, Store};
 use vramscope_snapshot::stored::{get_small, put_small};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Cache, Fingerprint, build, make_private};
+use super::{Cache, Fingerprint, build, open_private};
 use crate::regular::{Links, open_regular};
 use crate::sidecar::{self, Folders};
 
@@ -27,14 +27,10 @@ impl Answer {
     pub const MOST_BYTES: usize = 48 << 20;
 }
 
-/// What a file has beside the text: a label, warnings, checksums.
-const MORE_BYTES: usize = 1 << 20;
-
 /// A question about a file in the state that it has now.
 #[derive(Clone, Debug)]
 pub struct Question {
     cache: Cache,
-    path: PathBuf,
     label: Label,
 }
 
@@ -53,27 +49,11 @@ impl Cache {
         let source =
             Fingerprint::new(path, &mut file, &sidecar::find(path, &Folders::default())).ok().flatten()?;
         let label = Label { build: build().to_owned(), source, question };
-        Some(Question { cache: self.clone(), path: path.to_owned(), label })
+        Some(Question { cache: self.clone(), label })
     }
 }
 
 impl Question {
-    /// The file that it is about, as it was named.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Bytes of that file.
-    pub fn bytes(&self) -> u64 {
-        self.label.source.bytes()
-    }
-
-    /// The same file asked another question.
-    #[must_use]
-    pub fn reworded(&self, question: String) -> Self {
-        Self { label: Label { question, ..self.label.clone() }, ..self.clone() }
-    }
-
     fn file(&self) -> PathBuf {
         let entry = self.cache.entry(&self.label.source);
         let entry = entry.file_stem().unwrap_or_default().to_string_lossy();
@@ -83,11 +63,10 @@ impl Question {
 
     /// The answer, if it was given before.
     pub fn recall(&self) -> Option<Answer> {
-        let (file, _) =
-            open_regular(&self.file(), Links::Refuse, (Answer::MOST_BYTES + MORE_BYTES) as u64).ok()?;
+        let file = open_private(&self.file()).ok()?;
         let is_wanted =
             |label: &[u8]| serde_json::from_slice(label).is_ok_and(|label: Label| label == self.label);
-        let store = Store::open(&file, Access::Copied, is_wanted).ok()??;
+        let store = Store::open(&file, Check::Now, is_wanted).ok()??;
         let answer = Answer { text: store.get("text").ok()?, warnings: get_small("warnings", &store).ok()? };
         let _ = file.set_modified(SystemTime::now());
         Some(answer)
@@ -107,14 +86,10 @@ impl Question {
         if answer.text.len() > Answer::MOST_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        make_private(&self.cache.folder)?;
-        let file = tempfile::NamedTempFile::new_in(&self.cache.folder)?;
-        let mut out = Writer::new(file.as_file(), u64::MAX)?;
-        out.put("text", &answer.text)?;
-        put_small("warnings", &answer.warnings, &mut out)?;
-        let bytes = out.finish(&serde_json::to_vec(&self.label)?)?;
-        self.cache.make_room(bytes)?;
-        file.persist(self.file())?;
-        Ok(())
+        let written = self.cache.write_columns(self.file(), &self.label, |out| {
+            out.put("text", &answer.text)?;
+            put_small("warnings", &answer.warnings, out)
+        });
+        self.cache.keep(written?)
     }
 }

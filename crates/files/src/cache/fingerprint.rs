@@ -58,11 +58,6 @@ fn identity(_: &fs::Metadata) -> Option<(u64, u64, i64, i64)> {
 }
 
 impl Fingerprint {
-    /// Bytes of the file.
-    pub(super) fn bytes(&self) -> u64 {
-        self.state.size
-    }
-
     /// The state of a file, which is left at its beginning; `None` if it is too small to be cached.
     pub(crate) fn new(path: &Path, file: &mut File, sidecars: &[Sidecar]) -> io::Result<Option<Self>> {
         let metadata = file.metadata()?;

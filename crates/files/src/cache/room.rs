@@ -1,14 +1,14 @@
 //! What is in the cache, and how much of it may be there.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use vramscope_mapped::{Access, Store};
+use vramscope_mapped::{Check, Store};
 
-use super::{Cache, Label, make_private};
-use crate::regular::{Links, open_regular, read_regular};
+use super::{Cache, Label, open_private};
+use crate::regular::{Links, read_regular};
 
 /// A file on its way into the cache that is older than this was left behind by a killed process.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -55,10 +55,9 @@ impl Cache {
 
     /// Sets the limit, for all commands from now on, and removes what exceeds it.
     pub fn set_limit(&self, most_bytes: u64) -> io::Result<()> {
-        make_private(&self.folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        writeln!(file, "{most_bytes}")?;
-        file.persist(self.folder.join(LIMIT))?;
+        let text = format!("{most_bytes}\n");
+        let write = |mut file: &File| file.write_all(text.as_bytes()).map(|()| text.len() as u64);
+        self.keep(self.write(self.folder.join(LIMIT), write)?)?;
         self.clone().with_limit(most_bytes).make_room(0)
     }
 
@@ -77,13 +76,13 @@ impl Cache {
                 entry.bytes += file.bytes;
                 entry.answers += usize::from(has(file, "answer"));
             }
-            let read = open_regular(&entry.path, Links::Refuse, u64::MAX).ok().and_then(|(file, _)| {
+            let read = open_private(&entry.path).ok().and_then(|file| {
                 let mut label = None;
                 let keep = |bytes: &[u8]| {
                     label = serde_json::from_slice::<Label>(bytes).ok();
                     false
                 };
-                Store::open(&file, Access::Mapped, keep).ok()?;
+                Store::open(&file, Check::Now, keep).ok()?;
                 label
             });
             entry.source = read.map(|label| label.source.path);
