@@ -21,3 +21,4 @@ pub(crate) mod stacks;
 pub(crate) mod steps;
 pub(crate) mod stepwise;
 pub(crate) mod trend;
+pub(crate) mod troughs;

@@ -297,7 +297,7 @@ fn dropped(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
                             && !ledger.freed_in_module(stack)
                             && !taken.contains(&index) =>
                     {
-                        burst.push(index)
+                        burst.push(index);
                     }
                     _ => {}
                 }
