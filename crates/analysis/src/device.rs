@@ -14,6 +14,7 @@ use vramscope_replay::{Both, IN_TURN, Replay};
 use vramscope_snapshot::{DeviceId, EventTable, Snapshot};
 
 use crate::conclusions::backward::attribute;
+use crate::conclusions::cycles::Cycles;
 use crate::conclusions::passes::{Pass, Passes};
 use crate::conclusions::stacks::Stacks;
 use crate::conclusions::steps::Steps;
@@ -29,6 +30,7 @@ pub struct Device {
     stacks: OnceLock<Stacks>,
     passes: OnceLock<Passes>,
     steps: OnceLock<Steps>,
+    cycles: OnceLock<Cycles>,
     answers: Arc<Answers>,
     shelf: Option<Arc<dyn Shelf>>,
 }
@@ -72,6 +74,7 @@ impl Device {
             stacks: OnceLock::new(),
             passes: OnceLock::new(),
             steps: OnceLock::new(),
+            cycles: OnceLock::new(),
             answers: Arc::default(),
             shelf: None,
         }
@@ -166,6 +169,11 @@ impl Device {
     pub fn steps(&self) -> &Steps {
         let steps = || Steps::new(&self.snapshot, &self.replay, self.spans(), self.passes());
         self.steps.get_or_init(|| self.kept(steps))
+    }
+
+    /// Backward passes, and the units of work that repeat.
+    pub fn cycles(&self) -> &Cycles {
+        self.cycles.get_or_init(|| Cycles::new(&self.snapshot, &self.replay, self.steps()))
     }
 
     /// An answer about the whole trace: the one that was given before, else that of `make`. Who asks meanwhile waits.

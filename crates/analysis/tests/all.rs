@@ -8,6 +8,7 @@ mod causes;
 mod columns;
 mod common;
 mod contradictions;
+mod diagnosis;
 mod elsewhere;
 mod experts;
 mod findings;

@@ -133,10 +133,9 @@ fn a_kept_graph_is_named_with_its_line() {
         .collect();
     let per_step = (ends[5] - ends[1]) / 4.0;
     let Amount::Bytes(ours) = evidence(leak, "bytes per step") else { panic!("bytes") };
-    // Six steps, of which the first two fill caches: what is said adds up.
-    assert_eq!(evidence(leak, "of which are counted"), Amount::Count(4));
-    assert!(leak.bytes.abs_diff(4 * ours) < 4, "{} over 4 steps of {ours}", leak.bytes);
-    assert!(leak.what.contains("over the last 4 of 6"), "{}", leak.what);
+    // The last of six steps has no later backward pass that its graph could outlive.
+    assert_eq!(evidence(leak, "steps whose graph is kept"), Amount::Count(5));
+    assert!(leak.what.contains("activations of 5 of 5 steps"), "{}", leak.what);
     assert!((ours as f64 - per_step).abs() < per_step * 0.05, "{ours}, PyTorch {per_step}");
 }
 
@@ -391,7 +390,7 @@ fn programs_with_one_fault_have_one_finding() {
         ("kv_decode", &[]),
         ("sgd_momentum_late", &[]),
         ("leak_outputs_noann", &[(Kind::Growth, Severity::Medium)]),
-        ("leak_inputs_varlen", &[(Kind::Growth, Severity::High)]),
+        ("leak_inputs_varlen", &[(Kind::Growth, Severity::Medium)]),
         ("empty_cache_storm", &[(Kind::DriverCalls, Severity::Medium)]),
         ("oom_lack", &[(Kind::OutOfMemory, Severity::High)]),
         ("oom_frag", &[(Kind::OutOfMemory, Severity::High), (Kind::OutOfMemory, Severity::High)]),

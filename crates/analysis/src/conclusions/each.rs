@@ -17,7 +17,7 @@ use crate::conclusions::modules::Modules;
 use crate::conclusions::passes::{Nearby, Part};
 use crate::conclusions::steps::step_name;
 use crate::device::Device;
-use crate::questions::phases::phase_name;
+use crate::questions::spans::phase_name;
 use crate::questions::spans::{Span, is_internal_phase};
 use crate::shelf::Shelved;
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod backward;
 pub mod categories;
+pub(crate) mod cycles;
 pub(crate) mod device_calls;
 pub(crate) mod each;
 pub(crate) mod growth;
@@ -20,3 +21,4 @@ pub(crate) mod stacks;
 pub(crate) mod steps;
 pub(crate) mod stepwise;
 pub(crate) mod trend;
+pub(crate) mod troughs;

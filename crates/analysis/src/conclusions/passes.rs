@@ -15,8 +15,8 @@ use vramscope_snapshot::{Action, DeviceId, EventTable, Snapshot};
 
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::stacks::Stacks;
-use crate::questions::phases::phase_name;
 use crate::questions::spans::Span;
+use crate::questions::spans::phase_name;
 
 /// A part of a program's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

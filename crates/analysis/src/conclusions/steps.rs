@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use vramscope_replay::{Moment, Replay};
 use vramscope_snapshot::{Snapshot, StrId};
 
-use crate::conclusions::growth::troughs;
 use crate::conclusions::known::KnownBy;
 use crate::conclusions::passes::{Part, Pass, Passes};
+use crate::conclusions::troughs::troughs;
 use crate::questions::spans::{Span, is_internal_phase};
 use crate::shelf::Small;
 

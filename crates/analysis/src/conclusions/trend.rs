@@ -72,8 +72,9 @@ impl Trend {
                 factor: 1.0,
             });
         }
-        let is_geometric =
-            factors.iter().all(|own| *own >= ALIKE && *own <= factor * ALIKE && *own * ALIKE >= factor);
+        // One factor alone is no rule.
+        let is_geometric = factors.len() >= 2
+            && factors.iter().all(|own| *own >= ALIKE && *own <= factor * ALIKE && *own * ALIKE >= factor);
         is_geometric.then(|| Self {
             shape: Shape::Geometric,
             next: last.saturating_add((latest * factor) as u64),

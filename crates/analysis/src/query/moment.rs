@@ -8,7 +8,7 @@ use vramscope_snapshot::EventIdx;
 
 use super::{QueryError, error};
 use crate::device::Device;
-use crate::questions::phases::phase_name;
+use crate::questions::spans::phase_name;
 use crate::questions::spans::{Span, is_internal_phase};
 
 /// A moment as it is typed.

@@ -44,6 +44,29 @@ pub fn user_frame(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
     frames.iter().find(is_own).map(|&id| snapshot.stacks.frame(id)).or_else(|| innermost(snapshot, stack))
 }
 
+/// The innermost frame of a stack that is of the program itself; else of a library that it uses.
+pub(crate) fn program_frame(snapshot: &Snapshot, stack: StackId) -> Option<Frame> {
+    let own = |frame: &Frame| is_of_program(snapshot.text(frame.name), snapshot.text(frame.file));
+    snapshot.frames(stack).find(own).or_else(|| user_frame(snapshot, stack))
+}
+
+/// The lines of the program that a stack comes through, from the inside out: the innermost, and the outermost few.
+pub(crate) fn callers(snapshot: &Snapshot, stack: StackId) -> Vec<Frame> {
+    let own = |frame: &Frame| {
+        let name = snapshot.text(frame.name);
+        is_of_program(name, snapshot.text(frame.file)) && name != "<module>"
+    };
+    let mut frames: Vec<Frame> = snapshot.frames(stack).filter(own).collect();
+    let inner = frames.len().saturating_sub(OUTER_LINES).max(1);
+    if frames.len() > inner {
+        frames.drain(1..inner);
+    }
+    frames
+}
+
+/// Lines of callers that are named.
+const OUTER_LINES: usize = 3;
+
 /// The node of the autograd graph that a stack is in: `MmBackward0`, `AccumulateGrad`.
 pub fn autograd_node(snapshot: &Snapshot, stack: StackId) -> Option<&str> {
     snapshot.frames(stack).find_map(|frame| vramscope_format::autograd_node(snapshot.text(frame.name)))

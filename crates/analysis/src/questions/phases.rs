@@ -12,7 +12,7 @@ use vramscope_replay::{Counter, Extremes, Moment, Peak, Replay};
 use vramscope_snapshot::{Snapshot, StrId};
 
 use crate::device::Device;
-use crate::questions::spans::Span;
+use crate::questions::spans::{Span, phase_name};
 use crate::shelf::Small;
 
 /// All spans of one name.
@@ -38,17 +38,6 @@ pub struct Phase {
     pub stretch: (Moment, Moment),
     /// Time spent in them, in microseconds, as far as they ended.
     pub time_us: u64,
-}
-
-/// The name without marks around it and without the number of the repetition: `## step ##` and `step#12` are `step`.
-pub fn phase_name(name: &str) -> &str {
-    let name = vramscope_format::phase(name);
-    match name.rsplit_once('#') {
-        Some((start, number)) if !start.is_empty() && !number.is_empty() => {
-            if number.bytes().all(|byte| byte.is_ascii_digit()) { start } else { name }
-        }
-        _ => name,
-    }
 }
 
 /// What a span does to memory.

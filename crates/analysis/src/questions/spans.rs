@@ -122,6 +122,17 @@ impl Small for Vec<Span> {
     const NAME: &'static str = "spans";
 }
 
+/// The name without marks around it and without the number of the repetition: `## step ##` and `step#12` are `step`.
+pub fn phase_name(name: &str) -> &str {
+    let name = vramscope_format::phase(name);
+    match name.rsplit_once('#') {
+        Some((start, number)) if !start.is_empty() && !number.is_empty() => {
+            if number.bytes().all(|byte| byte.is_ascii_digit()) { start } else { name }
+        }
+        _ => name,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,7 +19,7 @@ use crate::conclusions::stacks::{Role, Stacks};
 use crate::device::Device;
 
 /// Bytes that PyTorch asks for as cuBLAS' workspace: on Hopper and later, and before.
-pub(super) const CUBLAS_WORKSPACES: [u64; 2] = [33_554_432, 8_519_680];
+pub(crate) const CUBLAS_WORKSPACES: [u64; 2] = [33_554_432, 8_519_680];
 
 /// Blocks of one stack before the first pass that make a burst.
 const BURST: u32 = 8;

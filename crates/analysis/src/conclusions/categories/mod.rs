@@ -42,6 +42,7 @@ use crate::device::Device;
 use crate::questions::pools::Pools;
 use crate::shelf::Shelved;
 pub use curves::Curves;
+pub(crate) use lives::CUBLAS_WORKSPACES;
 use lives::{Lives, gradient_sizes, untold_parameters};
 pub use rules::{Rules, RulesError};
 

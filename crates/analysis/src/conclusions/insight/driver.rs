@@ -10,14 +10,15 @@
 //! segments are released earlier than that, which looks the same: there the simulation counts, if it reproduces the
 //! recording.
 
+use hashbrown::HashMap;
 use vramscope_replay::Moment;
-use vramscope_snapshot::{Action, Actions, Event, EventTable, Snapshot, StackId};
+use vramscope_snapshot::{Action, Actions, Event, EventIdx, EventTable, Frame, Snapshot, StackId};
 
 use super::trial::Tried;
 use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::conclusions::device_calls::longest;
 use crate::device::Device;
-use crate::questions::frames::user_frame;
+use crate::questions::frames::{callers, user_frame};
 
 /// Fewer cycles are no habit.
 pub(super) const LEAST_CYCLES: u64 = 5;
@@ -68,7 +69,7 @@ impl DriverCalls {
         let (snapshot, replay) = (device.snapshot(), device.replay());
         let events = snapshot.events(replay.device());
         let mut calls = Self::default();
-        let mut by_stack: hashbrown::HashMap<StackId, u64> = hashbrown::HashMap::new();
+        let mut by_stack: HashMap<StackId, u64> = HashMap::new();
         let mut release: Option<Release> = None;
         let asks = Actions::of(|action| {
             use Action::{Oom, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
@@ -157,12 +158,7 @@ impl DriverCalls {
         }
     }
 
-    fn note_cycle(
-        &mut self,
-        release: Option<Release>,
-        now: Moment,
-        by_stack: &mut hashbrown::HashMap<StackId, u64>,
-    ) {
+    fn note_cycle(&mut self, release: Option<Release>, now: Moment, by_stack: &mut HashMap<StackId, u64>) {
         let Some(release) = release.filter(|release| release.again > 0) else { return };
         self.cycles += 1;
         self.bytes_cycled = self.bytes_cycled.saturating_add(release.bytes.min(release.again));
@@ -227,12 +223,45 @@ fn retries(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {
             retries_with(case, "expandable_segments:True", retries)
         ),
     };
-    let finding = Finding::new(Kind::Retries, Severity::Medium, calls.bytes_retried, when)
+    let severity = if saved > 1 { Severity::Medium } else { Severity::Low };
+    let lines = retried_by(case);
+    let line = lines.first().map(|(frame, _)| *frame);
+    let mut finding = Finding::new(Kind::Retries, severity, calls.bytes_retried, when)
         .says(what, advice)
+        .on(Site { line: case.line(line), ..Site::default() })
         .with("retries", Amount::Count(retries))
         .shown_by("events --action segment_free,segment_unmap,segment_alloc,segment_map,oom")
         .with("of which failed", Amount::Count(ooms));
+    for (frame, bytes) in lines.into_iter().take(6) {
+        finding = finding.at("asked for by", case.place(frame), bytes);
+    }
     Some(if is_early && !calls.is_simulated { finding.likely() } else { finding })
+}
+
+/// The lines whose requests made the allocator release segments and try again, most bytes first: an acquisition directly
+/// after a release with the same stack.
+fn retried_by(case: &Case<'_>) -> Vec<(Frame, u64)> {
+    let events = case.device.event_table();
+    let mut lines: HashMap<Frame, u64> = HashMap::new();
+    let mut released = None;
+    for (row, (action, &stack)) in events.actions().zip(events.stacks()).enumerate() {
+        match action {
+            Action::SegmentFree | Action::SegmentUnmap => released = Some(stack),
+            Action::SegmentAlloc | Action::SegmentMap if released == Some(stack) => {
+                // What the engine asks for belongs to a line of the forward pass.
+                let served = case.replay.allocation_of(EventIdx::from_index(row + 1));
+                let line = served.map_or(stack, |index| case.replay.allocation(index).stack);
+                for frame in callers(case.snapshot, line) {
+                    let sum = lines.entry(frame).or_default();
+                    *sum = sum.saturating_add(events.sizes()[row]);
+                }
+            }
+            _ => released = None,
+        }
+    }
+    let mut lines: Vec<_> = lines.into_iter().collect();
+    lines.sort_by_key(|(frame, bytes)| (std::cmp::Reverse(*bytes), frame.file, frame.line));
+    lines
 }
 
 fn cycles(case: &Case<'_>, calls: &DriverCalls) -> Option<Finding> {

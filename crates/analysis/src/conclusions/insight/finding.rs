@@ -26,6 +26,18 @@ pub enum Kind {
     AttentionScores,
     /// A KV cache is kept while training.
     TrainingCache,
+    /// One request dominates the peak.
+    HugeTensor,
+    /// Gradients live through forward passes.
+    GradientsKept,
+    /// The peak is inside the optimizer's step.
+    OptimizerTemporaries,
+    /// Weights or optimizer state are made again while the older ones live.
+    Copies,
+    /// Numbers take more bytes than usual.
+    Precision,
+    /// Tensors are freed by the garbage collector, long after their last use.
+    ReferenceCycle,
     /// The same weights are there twice.
     DoubledWeights,
     /// Autocast keeps copies of the weights in low precision.
@@ -58,7 +70,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of their names in the documentation.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 27] = [
         Self::OutOfMemory,
         Self::WillNotFit,
         Self::KeptGraph,
@@ -66,6 +78,12 @@ impl Kind {
         Self::NoGrad,
         Self::AttentionScores,
         Self::TrainingCache,
+        Self::HugeTensor,
+        Self::GradientsKept,
+        Self::OptimizerTemporaries,
+        Self::Copies,
+        Self::Precision,
+        Self::ReferenceCycle,
         Self::DoubledWeights,
         Self::LowPrecisionCopies,
         Self::ParameterBytes,
@@ -92,6 +110,12 @@ impl Kind {
             Self::NoGrad => "no_grad",
             Self::AttentionScores => "attention_scores",
             Self::TrainingCache => "training_cache",
+            Self::HugeTensor => "huge_tensor",
+            Self::GradientsKept => "gradients_kept",
+            Self::OptimizerTemporaries => "optimizer_temporaries",
+            Self::Copies => "copies",
+            Self::Precision => "precision",
+            Self::ReferenceCycle => "reference_cycle",
             Self::DoubledWeights => "doubled_weights",
             Self::LowPrecisionCopies => "low_precision_copies",
             Self::ParameterBytes => "parameter_bytes",

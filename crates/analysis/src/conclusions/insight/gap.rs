@@ -95,7 +95,10 @@ pub(super) fn find(case: &Case<'_>, calls: &DriverCalls) -> Vec<Finding> {
             segment: worst.and_then(|worst| Some(state.ranges.get(worst.range)?.addr)),
             ..Site::default()
         };
-        let mut finding = Finding::new(Kind::Fragmentation, Severity::Medium, gap.pinned_holes, (at, at))
+        // Holes are nothing but a cache while memory suffices.
+        let is_short = calls.retries > 0 || !replay.ooms().is_empty();
+        let severity = if is_short { Severity::Medium } else { Severity::Low };
+        let mut finding = Finding::new(Kind::Fragmentation, severity, gap.pinned_holes, (at, at))
             .says(what, advice)
             .on(site)
             .with("share of reserved", share(gap.pinned_holes))
@@ -142,10 +145,15 @@ fn cached(case: &Case<'_>, calls: &DriverCalls, cached: u64, at: Moment) -> Opti
         return None;
     };
     Some(
-        Finding::new(Kind::Cached, Severity::Medium, cached, (at, at))
-            .says(format!("{} is cached in completely unused segments", bytes(cached)), advice)
-            .with("share of reserved", Amount::Share(share))
-            .shown_by(format!("segments --at {}", super::moment(at))),
+        Finding::new(
+            Kind::Cached,
+            if calls.retries > 1 { Severity::Medium } else { Severity::Low },
+            cached,
+            (at, at),
+        )
+        .says(format!("{} is cached in completely unused segments", bytes(cached)), advice)
+        .with("share of reserved", Amount::Share(share))
+        .shown_by(format!("segments --at {}", super::moment(at))),
     )
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::conclusions::growth::growth;
-use crate::questions::phases::phase_name;
+use crate::questions::spans::phase_name;
 
 /// Growth that is this sure, and this share of the peak, ends in an out-of-memory error.
 const SURE: f64 = 0.9;

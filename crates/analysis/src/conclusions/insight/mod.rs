@@ -11,9 +11,12 @@ mod finding;
 mod forecast;
 mod gap;
 mod growth;
+mod kept;
+mod ledger;
 mod oom;
 mod pending;
 mod pool;
+mod program;
 mod rounding;
 mod training;
 mod trial;
@@ -158,8 +161,22 @@ fn number(findings: &mut [Finding]) {
 fn every_kind(case: &Case<'_>) -> Vec<Finding> {
     let calls = DriverCalls::new(case.device).settled(case);
     let mut findings = oom::find(case);
-    findings.extend(growth::find(case));
-    findings.extend(gap::find(case, &calls));
+    let ledger = ledger::Ledger::new(case);
+    findings.extend(kept::find(&ledger));
+    findings.extend(program::find(&ledger));
+    // Where stacks show no cycles, the phases that the program marks do, or else the troughs of the curve.
+    let is_said =
+        findings.iter().any(|found| matches!(found.kind, Kind::Growth | Kind::KeptGraph | Kind::Copies));
+    if !is_said {
+        findings.extend(growth::find(case).filter(|_| !ledger.tells()));
+    }
+    // An error that holes explain says more of them than the moment when most was held.
+    let is_explained = findings.iter().any(|found| found.kind == Kind::Fragmentation);
+    findings.extend(
+        gap::find(case, &calls)
+            .into_iter()
+            .filter(|found| found.kind != Kind::Fragmentation || !is_explained),
+    );
     findings.extend(pool::find(case));
     findings.extend(rounding::find(case));
     findings.extend(pending::find(case));

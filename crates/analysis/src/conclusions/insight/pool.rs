@@ -3,17 +3,25 @@
 //! CUDA graphs and `MemPool`s have memory of their own, which serves nothing else. What a pool holds at the end
 //! and does not use is idle for as long as the pool lives.
 
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+use vramscope_replay::{Counter, Moment};
+use vramscope_snapshot::Frame;
+
 use super::{Amount, Case, Finding, Kind, Severity, Site, signed};
+use crate::questions::frames::user_frame;
 use crate::questions::pools::{DEFAULT_POOL, PoolSummary, Pools};
 
-/// A pool with less that is idle is nothing to act on, only good to know.
-const LEAST_IDLE: u64 = 64 << 20;
+/// The share of what is reserved that pools hold beside the largest, if one that they shared would serve all.
+const SHARED_SHARE: f64 = 0.2;
+/// The share of what is reserved that a pool leaves idle, if it is worth acting on.
+const IDLE_SHARE: f64 = 0.25;
 
 /// Whether the graphs that `torch.compile` records allocate from a pool.
 fn is_of_compile(case: &Case<'_>, pools: &Pools, number: usize) -> bool {
     let snapshot = case.snapshot;
-    let is_tree =
-        |frame: vramscope_snapshot::Frame| snapshot.text(frame.file).ends_with("cudagraph_trees.py");
+    let is_tree = |frame: Frame| snapshot.text(frame.file).ends_with("cudagraph_trees.py");
     let mut looked_at = hashbrown::HashSet::new();
     case.replay.allocations().iter().any(|(index, allocation)| {
         pools.envelope_of(index) == Some(number)
@@ -48,7 +56,6 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
                 "Drop the MemPool when its phase is over: only then does its memory go back",
             ),
         };
-        let severity = if idle >= LEAST_IDLE { Severity::Medium } else { Severity::Low };
         let when = (summary.first.unwrap_or(peak_at), summary.last.unwrap_or(replay.end()));
         let what = format!(
             "private pool ({a}, {b}) of {owner} holds {} at the end, {} of it in use",
@@ -56,7 +63,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
             bytes(used)
         );
         found.push(
-            Finding::new(Kind::PrivatePool, severity, reserved, when)
+            Finding::new(Kind::PrivatePool, Severity::Low, reserved, when)
                 .says(what, advice)
                 .on(Site { pool: Some(pool), stream: Some(envelope.stream), ..Site::default() })
                 .with("reserved", Amount::Bytes(reserved))
@@ -69,5 +76,52 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
                 .with("pool membership", Amount::Text(envelope.known.words().to_owned())),
         );
     }
+    found.extend(shared(case, &pools, &found));
     found
+}
+
+/// Several pools where one would do: what all but the largest hold.
+fn shared(case: &Case<'_>, pools: &Pools, each: &[Finding]) -> Option<Finding> {
+    let Case { snapshot, replay, bytes, .. } = *case;
+    let reserved = signed(replay.peak(Counter::Reserved).bytes).max(1);
+    let all = each.iter().fold(0_u64, |sum, found| sum.saturating_add(found.bytes));
+    let largest = each.iter().map(|found| found.bytes).max()?;
+    let beside = all - largest;
+    if each.len() < 2 || (beside as f64) < reserved as f64 * SHARED_SHARE {
+        return None;
+    }
+    // The lines that allocate in them, most bytes first.
+    let mut lines: HashMap<Frame, u64> = HashMap::new();
+    for (index, block) in replay.allocations().iter() {
+        if pools.pool_of(index).is_some_and(|pool| pool != DEFAULT_POOL)
+            && let Some(frame) = user_frame(snapshot, block.stack)
+        {
+            let sum = lines.entry(frame).or_default();
+            *sum = sum.saturating_add(block.requested);
+        }
+    }
+    let mut lines: Vec<_> = lines.into_iter().collect();
+    lines.sort_by_key(|(frame, bytes)| (Reverse(*bytes), frame.file, frame.line));
+    let line = lines.first().map(|(frame, _)| *frame);
+    let at = replay.end();
+    let severity =
+        if beside as f64 >= reserved as f64 * IDLE_SHARE { Severity::High } else { Severity::Medium };
+    let what = format!(
+        "{} hold {} at the end, and the largest alone {}: one that they share would leave the rest to others",
+        vramscope_format::plural(each.len() as u64, "private pool"),
+        bytes(all),
+        bytes(largest)
+    );
+    let advice = "Capture graphs that never run at the same time into one pool: torch.cuda.graph(g, pool=first.pool())";
+    let mut finding = Finding::new(Kind::PrivatePool, severity, beside, (Moment::START, at))
+        .says(what, advice)
+        .on(Site { line: case.line(line), ..Site::default() })
+        .likely()
+        .with("pools", Amount::Count(each.len() as u64))
+        .shown_by("pools")
+        .with("beside the largest", Amount::Bytes(beside));
+    for (frame, bytes) in lines.into_iter().take(5) {
+        finding = finding.at("allocates in them", case.place(frame), bytes);
+    }
+    Some(finding)
 }

@@ -25,7 +25,7 @@ use super::{Amount, Case, Finding, Kind, Severity, Site};
 use crate::conclusions::trend::Trend;
 use crate::questions::capacity::Capacity;
 use crate::questions::compare::by_line;
-use crate::questions::frames::user_frame;
+use crate::questions::frames::{callers, program_frame, user_frame};
 use crate::questions::pins::{largest_fit, pinned};
 use crate::questions::weights::live_weights;
 use elsewhere::Elsewhere;
@@ -60,15 +60,15 @@ const MOST: usize = 8;
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     let ooms: Vec<_> = case.replay.ooms().iter().enumerate().collect();
     let reported = ooms.iter().take(MOST).chain(ooms.iter().skip(MOST).next_back());
-    reported.map(|&(number, oom)| one(case, number + 1, oom)).collect()
+    reported.flat_map(|&(number, oom)| one(case, number + 1, oom)).collect()
 }
 
-fn one(case: &Case<'_>, number: usize, oom: &Oom) -> Finding {
-    if case.snapshot.has.addresses {
-        Failure::new(case, number, oom).finding()
-    } else {
-        without_map(case, oom)
+fn one(case: &Case<'_>, number: usize, oom: &Oom) -> Vec<Finding> {
+    if !case.snapshot.has.addresses {
+        return vec![without_map(case, oom)];
     }
+    let failure = Failure::new(case, number, oom);
+    std::iter::once(failure.finding()).chain(failure.fragmentation()).collect()
 }
 
 fn site(case: &Case<'_>, event: &Event) -> Site {
@@ -280,6 +280,45 @@ impl<'a> Failure<'a> {
         }
     }
 
+    /// The holes that the request did not fit into, as a finding of their own: with the lines whose blocks lie between them.
+    fn fragmentation(&self) -> Option<Finding> {
+        if self.cause() != Cause::Fragmentation || self.number > 1 {
+            return None;
+        }
+        let bytes = self.case.bytes;
+        let at = Moment::after(self.oom.event);
+        let blocks: Vec<_> = self.state.allocations().collect();
+        let mut lines: HashMap<Frame, u64> = HashMap::new();
+        for (_, block) in
+            pinned(&self.state).into_iter().flat_map(|pinned| pinned.live).filter_map(|at| blocks.get(at))
+        {
+            if let Some(frame) = program_frame(self.case.snapshot, block.stack) {
+                let sum = lines.entry(frame).or_default();
+                *sum = sum.saturating_add(block.size);
+            }
+        }
+        let mut lines: Vec<_> = lines.into_iter().collect();
+        lines.sort_by_key(|(frame, size)| (std::cmp::Reverse(*size), frame.file, frame.line));
+        let line = lines.first().map(|(frame, _)| *frame);
+        let what = format!(
+            "{} is free in holes and the largest request that fits is {}: blocks that live long lie between them",
+            bytes(self.holes),
+            bytes(self.fits)
+        );
+        let mut finding = Finding::new(Kind::Fragmentation, Severity::High, self.holes, (at, at))
+            .says(what, self.advice())
+            .on(Site { line: self.case.line(line), ..Site::default() })
+            .with("free in holes", Amount::Bytes(self.holes))
+            .shown_by(format!("segments --at oom:{}", self.number));
+        for (frame, size) in lines.into_iter().take(4) {
+            finding = finding.at("lies between them", self.case.place(frame), size);
+        }
+        if let Some(frame) = program_frame(self.case.snapshot, self.event.stack) {
+            finding = finding.at("asked for by", self.case.place(frame), self.oom.requested);
+        }
+        Some(finding)
+    }
+
     /// Who made most of the blocks that keep segments from being released.
     fn pinning(&self) -> String {
         let blocks: Vec<_> = self.state.allocations().collect();
@@ -413,6 +452,9 @@ impl<'a> Failure<'a> {
             finding = finding
                 .with("gets past this request, simulated", Amount::Text(tried.settings.clone()))
                 .shown_by(format!("whatif --set {}", tried.settings));
+        }
+        for frame in callers(case.snapshot, self.event.stack) {
+            finding = finding.at("called by", case.place(frame), oom.requested);
         }
         if let Some((place, held)) = &self.most {
             finding =
