@@ -18,6 +18,8 @@ const LEAST_UNITS: usize = 3;
 /// Repetitions of one forward pass that wait for a backward pass, and how alike they have to be.
 const LEAST_REPEATS: usize = 3;
 const ALIKE: f64 = 0.93;
+/// Units that are looked at for forward passes that wait.
+const SAMPLED_UNITS: usize = 8;
 /// The share of the peak that waiting forward passes have to hold.
 const WAITING_SHARE: f64 = 0.25;
 /// Blocks of modules that are freed at once, the share of what modules made, and how often: a graph that is dropped.
@@ -148,7 +150,7 @@ fn waiting(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
     let is_live = |block: &Allocation, at: Moment| block.opened <= at && ledger.freed(block) > at;
     // What waits at the beginning of each backward pass, and at the end of the run.
     let units = if cycles.by == CyclesBy::Backward { cycles.units() } else { cycles.backward.len() };
-    let mut waiting: Vec<Vec<(AllocIdx, Allocation)>> = vec![Vec::new(); units + 1];
+    let mut waiting: Vec<(u64, Vec<AllocIdx>)> = vec![(0, Vec::new()); units + 1];
     for (index, block) in ledger.made() {
         let unit = cycles.backward.partition_point(|pass| pass.to < block.opened);
         let at = cycles.backward.get(unit).map_or(cycles.last, |pass| pass.from);
@@ -157,29 +159,31 @@ fn waiting(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
             && is_live(&block, at)
             && !taken.contains(&index)
         {
-            waiting[unit.min(units)].push((index, block));
+            let (bytes, blocks) = &mut waiting[unit.min(units)];
+            *bytes = bytes.saturating_add(block.requested);
+            blocks.push(index);
         }
     }
-    let mut found: Option<(usize, usize, u64)> = None;
-    for (unit, blocks) in waiting.iter().enumerate() {
-        let total = blocks.iter().fold(0_u64, |sum, (_, block)| sum.saturating_add(block.requested));
-        if !ledger.is_share(total, WAITING_SHARE) {
-            continue;
-        }
-        let repeats = repeats(ledger, blocks);
-        if repeats >= LEAST_REPEATS && found.is_none_or(|(_, _, most)| total > most) {
-            found = Some((unit, repeats, total));
-        }
-    }
-    let (unit, repeats, _) = found?;
+    // A sample of the units, the unfinished one, and the one that holds most.
+    let most = (0..units).max_by_key(|unit| (waiting[*unit].0, std::cmp::Reverse(*unit)));
+    let sample: Vec<usize> = (0..units).step_by(units.div_ceil(SAMPLED_UNITS).max(1)).collect();
+    let repeats_in = |unit: usize| match ledger.is_share(waiting[unit].0, WAITING_SHARE) {
+        true => repeats(ledger, &waiting[unit].1),
+        false => 0,
+    };
+    let alike = sample.iter().filter(|unit| repeats_in(**unit) >= LEAST_REPEATS).count();
+    let (unit, repeats) = [Some(units), most]
+        .into_iter()
+        .flatten()
+        .map(|unit| (unit, repeats_in(unit)))
+        .filter(|(_, repeats)| *repeats >= LEAST_REPEATS)
+        .max_by_key(|(unit, _)| waiting[*unit].0)?;
     let is_unfinished = unit == units;
     // Passes that a backward pass uses are usual if each unit has them only once in a while.
-    let alike =
-        waiting.iter().take(units).filter(|blocks| self::repeats(ledger, blocks) >= LEAST_REPEATS).count();
-    if !is_unfinished && (alike as f64) < units as f64 * MOST_UNITS {
+    if !is_unfinished && (alike as f64) < sample.len() as f64 * MOST_UNITS {
         return None;
     }
-    let set: Vec<AllocIdx> = waiting[unit].iter().map(|(index, _)| *index).collect();
+    let set = std::mem::take(&mut waiting[unit].1);
     let gain = ledger.gain(&set);
     // One pass at a time would still be there.
     let once = gain.most.unsigned_abs() / repeats as u64;
@@ -218,7 +222,8 @@ fn waiting(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
 
 /// How often one forward pass repeats in a list of blocks: the number of periods of its sequence of stacks. A period has to
 /// hold something that no module made (an input, a loss), since the layers of one pass repeat, too.
-fn repeats(ledger: &Ledger<'_>, blocks: &[(AllocIdx, Allocation)]) -> usize {
+fn repeats(ledger: &Ledger<'_>, set: &[AllocIdx]) -> usize {
+    let blocks: Vec<Allocation> = set.iter().map(|index| ledger.case.replay.allocation(*index)).collect();
     // What is made once after the last pass (a sum of losses) is no part of any.
     (0..=LOOSE_ENDS.min(blocks.len()))
         .map(|loose| repeats_of(ledger, &blocks[..blocks.len() - loose]))
@@ -229,8 +234,8 @@ fn repeats(ledger: &Ledger<'_>, blocks: &[(AllocIdx, Allocation)]) -> usize {
 /// Blocks after the last repetition that may be left out.
 const LOOSE_ENDS: usize = 4;
 
-fn repeats_of(ledger: &Ledger<'_>, blocks: &[(AllocIdx, Allocation)]) -> usize {
-    let stacks: Vec<StackId> = blocks.iter().map(|(_, block)| block.recorded).collect();
+fn repeats_of(ledger: &Ledger<'_>, blocks: &[Allocation]) -> usize {
+    let stacks: Vec<StackId> = blocks.iter().map(|block| block.recorded).collect();
     let len = stacks.len();
     let Some(last) = stacks.last() else { return 0 };
     // A period ends where the last stack came before.
@@ -241,11 +246,11 @@ fn repeats_of(ledger: &Ledger<'_>, blocks: &[(AllocIdx, Allocation)]) -> usize {
         if repeats < LEAST_REPEATS {
             return 0;
         }
-        let same = (length..len).filter(|&at| stacks[at] == stacks[at - length]).count();
-        if (same as f64) < (len - length) as f64 * ALIKE {
+        let most = ((len - length) as f64 * (1.0 - ALIKE)) as usize;
+        if (length..len).filter(|&at| stacks[at] != stacks[at - length]).nth(most).is_some() {
             continue;
         }
-        let modules = blocks.iter().rev().take(length).filter(|(_, block)| ledger.in_module(block)).count();
+        let modules = blocks.iter().rev().take(length).filter(|block| ledger.in_module(block)).count();
         if modules >= 2 && modules < length {
             return repeats;
         }
@@ -272,8 +277,11 @@ fn dropped(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
             (Action::Alloc, index) => {
                 if !burst.is_empty() {
                     let is_large = burst.len() >= DROPPED_BLOCKS;
-                    bursts.push((std::mem::take(&mut burst), since));
-                    since = if is_large { 0 } else { since };
+                    if is_large {
+                        bursts.push((std::mem::take(&mut burst), since));
+                        since = 0;
+                    }
+                    burst.clear();
                 }
                 let block = index.map(|index| ledger.case.replay.allocation(index));
                 if let Some(block) = block.filter(|block| ledger.in_module(block)) {
@@ -306,6 +314,12 @@ fn dropped(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
         }
     }
     bursts.extend((!burst.is_empty()).then_some((burst, since)));
+    bursts.retain(|(burst, _)| {
+        burst.len() >= DROPPED_BLOCKS && ledger.is_share(ledger.bytes(burst), super::ledger::MEDIUM)
+    });
+    if bursts.len() < LEAST_DROPS {
+        return None;
+    }
     // Bytes that modules make from one unit to the next, by unit: a burst has to be a good part of its own.
     let mut made: HashMap<(usize, StackId), u64> = HashMap::new();
     for (_, block) in ledger.made().filter(|(_, block)| ledger.in_module(block)) {
@@ -391,6 +405,10 @@ fn collected(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
     let mut times = 0;
     let mut burst: Vec<AllocIdx> = Vec::new();
     let mut close = |burst: &mut Vec<AllocIdx>, set: &mut Vec<AllocIdx>| {
+        if !ledger.is_share(ledger.bytes(burst), COLLECTED_SHARE) {
+            burst.clear();
+            return;
+        }
         // The same line in several units: what a program drops at once is of many lines and one unit.
         let mut units: HashMap<StackId, HashSet<usize>> = HashMap::new();
         for index in burst.iter() {
