@@ -69,7 +69,7 @@ fn kept_graph(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
     let has_modules = ledger.made().any(|(_, block)| ledger.in_module(&block));
     let (mut saved, mut kept) = (vec![0_u64; units], vec![0_u64; units]);
     let mut set = Vec::new();
-    for (index, block) in ledger.made() {
+    for (index, block) in ledger.made_by(|thread, _| thread == Thread::Main) {
         let unit = cycles.unit(block.opened);
         if !is_saved(ledger, &block, unit) {
             continue;
@@ -92,7 +92,6 @@ fn kept_graph(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
     let gain = ledger.gain(&set);
     taken.extend(set.iter().copied());
     let line = ledger.line(&set);
-    let calls = ledger.lines(&set, |stack| ledger.of_loop(stack));
     let bytes = ledger.case.bytes;
     let what = format!(
         "activations of {many} of {known} steps outlive the backward pass after their own: {} at once, by {}. Something \
@@ -110,9 +109,6 @@ fn kept_graph(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
     // A result of few bytes that is kept in each step is what holds the rest.
     for (frame, size) in companions(ledger, &set).into_iter().take(3) {
         finding = finding.at("small, and kept with it", ledger.case.place(frame), size);
-    }
-    for made in calls.iter().take(2) {
-        finding = finding.at("through", ledger.case.place(made.frame), made.bytes);
     }
     Some(finding)
 }
@@ -151,7 +147,7 @@ fn waiting(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
     // What waits at the beginning of each backward pass, and at the end of the run.
     let units = if cycles.by == CyclesBy::Backward { cycles.units() } else { cycles.backward.len() };
     let mut waiting: Vec<(u64, Vec<AllocIdx>)> = vec![(0, Vec::new()); units + 1];
-    for (index, block) in ledger.made() {
+    for (index, block) in ledger.made_by(|thread, _| thread == Thread::Main) {
         let unit = cycles.backward.partition_point(|pass| pass.to < block.opened);
         let at = cycles.backward.get(unit).map_or(cycles.last, |pass| pass.from);
         if ledger.thread(&block) == Thread::Main
@@ -167,20 +163,23 @@ fn waiting(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
     // A sample of the units, the unfinished one, and the one that holds most.
     let most = (0..units).max_by_key(|unit| (waiting[*unit].0, std::cmp::Reverse(*unit)));
     let sample: Vec<usize> = (0..units).step_by(units.div_ceil(SAMPLED_UNITS).max(1)).collect();
+    let looked_at = sample.len();
     let repeats_in = |unit: usize| match ledger.is_share(waiting[unit].0, WAITING_SHARE) {
         true => repeats(ledger, &waiting[unit].1),
         false => 0,
     };
-    let alike = sample.iter().filter(|unit| repeats_in(**unit) >= LEAST_REPEATS).count();
-    let (unit, repeats) = [Some(units), most]
+    let found: Vec<(usize, usize)> = sample
         .into_iter()
-        .flatten()
+        .chain(most)
+        .chain([units])
         .map(|unit| (unit, repeats_in(unit)))
         .filter(|(_, repeats)| *repeats >= LEAST_REPEATS)
-        .max_by_key(|(unit, _)| waiting[*unit].0)?;
+        .collect();
+    let alike = found.iter().filter(|(unit, _)| *unit < units).count();
+    let (unit, repeats) = found.into_iter().max_by_key(|(unit, _)| waiting[*unit].0)?;
     let is_unfinished = unit == units;
     // Passes that a backward pass uses are usual if each unit has them only once in a while.
-    if !is_unfinished && (alike as f64) < sample.len() as f64 * MOST_UNITS {
+    if !is_unfinished && (alike as f64) < looked_at as f64 * MOST_UNITS {
         return None;
     }
     let set = std::mem::take(&mut waiting[unit].1);
@@ -544,7 +543,7 @@ fn growth(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
     }
     // What stays of each line, by unit.
     let mut lines: HashMap<Option<Frame>, (Vec<u64>, Vec<AllocIdx>)> = HashMap::new();
-    for (index, block) in ledger.made() {
+    for (index, block) in ledger.left() {
         let unit = cycles.unit(block.opened);
         if ledger.freed(&block) != Moment::NEVER
             || unit == 0

@@ -178,6 +178,36 @@ impl<'a> Ledger<'a> {
         self.case.replay.allocations().iter().filter(|(_, block)| block.opened > Moment::START)
     }
 
+    /// Those of them whose stack passes: of the others nothing but the stack is looked at.
+    pub(super) fn made_by(
+        &self,
+        is_wanted: impl Fn(Thread, Role) -> bool,
+    ) -> impl Iterator<Item = (AllocIdx, Allocation)> + '_ {
+        let wanted: Vec<bool> = self.stacks.iter().map(|place| is_wanted(place.thread, place.role)).collect();
+        let table = self.case.replay.allocations();
+        let rows = table.stack.iter().zip(&table.opened).enumerate();
+        rows.filter(move |(_, (stack, opened))| {
+            wanted.get(stack.index()) == Some(&true) && **opened > Moment::START
+        })
+        .map(move |(row, _)| {
+            let index = AllocIdx(row as u32);
+            (index, table.get(index))
+        })
+    }
+
+    /// Those of them that are never freed.
+    pub(super) fn left(&self) -> impl Iterator<Item = (AllocIdx, Allocation)> + '_ {
+        let table = self.case.replay.allocations();
+        let last = self.cycles.last;
+        let rows = table.released.iter().zip(&table.opened).enumerate();
+        rows.filter(move |(_, (released, opened))| **released > last && **opened > Moment::START).map(
+            move |(row, _)| {
+                let index = AllocIdx(row as u32);
+                (index, table.get(index))
+            },
+        )
+    }
+
     pub(super) fn bytes(&self, set: &[AllocIdx]) -> u64 {
         set.iter().fold(0, |sum, index| sum.saturating_add(self.case.replay.allocation(*index).requested))
     }
@@ -280,6 +310,13 @@ impl<'a> Ledger<'a> {
         for made in outer.iter().take(NAMED_LINES) {
             if !named.contains(&made.frame) {
                 finding = finding.at("called by", self.case.place(made.frame), made.bytes);
+                named.push(made.frame);
+            }
+        }
+        // Lines of libraries say which part of a model it is.
+        for made in self.lines(set, |stack| user_frame(snapshot, stack)).into_iter().take(2) {
+            if !named.contains(&made.frame) {
+                finding = finding.at("allocated by", self.case.place(made.frame), made.bytes);
                 named.push(made.frame);
             }
         }

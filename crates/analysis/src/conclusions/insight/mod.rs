@@ -128,7 +128,11 @@ impl Device {
 
     /// The findings about failed allocations alone, in the order of the trace.
     pub fn failures(&self, units: Units) -> Vec<Finding> {
-        let find = || find(self, &|bytes| units.size(bytes), oom::find);
+        let find = || {
+            let mut found = find(self, &|bytes| units.size(bytes), oom::find);
+            found.retain(|finding| finding.kind == Kind::OutOfMemory);
+            found
+        };
         match units {
             Units::Binary => self.once(|| Failures(find())).0.clone(),
             _ => find(),
@@ -188,7 +192,13 @@ fn every_kind(case: &Case<'_>) -> Vec<Finding> {
     findings.extend(training::find(case));
     findings.extend(attention::find(case));
     findings.extend(weights::find(case, is_short));
-    findings.sort_by_key(|finding| (Reverse(finding.severity), Reverse(finding.bytes), finding.kind));
+    // The last error ended the run, and comes before what explains it.
+    let errors = findings.iter().filter(|finding| finding.kind == Kind::OutOfMemory);
+    let last = errors.map(|finding| finding.when).max();
+    let is_last = |finding: &Finding| finding.kind == Kind::OutOfMemory && Some(finding.when) == last;
+    findings.sort_by_key(|finding| {
+        (Reverse(finding.severity), !is_last(finding), Reverse(finding.bytes), finding.kind)
+    });
     findings
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::{HashMap, HashSet};
 use vramscope_replay::{AllocIdx, Allocation, Moment};
-use vramscope_snapshot::{EventIdx, Frame};
+use vramscope_snapshot::Frame;
 
 use super::ledger::{Gain, Ledger};
 use super::{Amount, Finding, Kind, Severity};
@@ -61,7 +61,7 @@ impl Weights {
         let mut gradients = Vec::new();
         // The first backward pass that leaves something behind.
         let mut of_pass: Option<usize> = None;
-        for (index, block) in ledger.made() {
+        for (index, block) in ledger.made_by(|thread, _| thread == Thread::Engine) {
             let pass = cycles.backward.partition_point(|pass| pass.to < block.opened);
             let Some(end) = cycles.backward.get(pass).map(|pass| pass.to) else { continue };
             let is_left = ledger.thread(&block) == Thread::Engine
@@ -261,7 +261,7 @@ fn gradients_kept(ledger: &Ledger<'_>, weights: &Weights) -> Option<Finding> {
 
 /// The line of the program that calls `backward`.
 fn seed(ledger: &Ledger<'_>) -> Option<Frame> {
-    let (_, block) = ledger.made().find(|(_, block)| ledger.thread(block) == Thread::BackwardCall)?;
+    let (_, block) = ledger.made_by(|thread, _| thread == Thread::BackwardCall).next()?;
     ledger.own(block.recorded)
 }
 
@@ -288,7 +288,11 @@ fn optimizer_temporaries(ledger: &Ledger<'_>) -> Option<Finding> {
         return None;
     }
     // Those of every step: without them the peak is elsewhere.
-    let all: Vec<AllocIdx> = ledger.made().map(|(index, _)| index).filter(is_temporary).collect();
+    let all: Vec<AllocIdx> = ledger
+        .made_by(|_, role| role == Role::Optimizer)
+        .map(|(index, _)| index)
+        .filter(is_temporary)
+        .collect();
     let gain = ledger.gain(&all);
     if (gain.bytes as f64) < ledger.peak as f64 * super::ledger::MEDIUM {
         return None;
@@ -324,7 +328,7 @@ fn copies(ledger: &Ledger<'_>, weights: &Weights) -> Option<Finding> {
     let whole = large.iter().fold(0_u64, |sum, (size, count)| sum.saturating_add(size * *count as u64));
     // Blocks with the size of a weight, made by the program outside of passes and optimizers, by line.
     let mut by_line: HashMap<Option<Frame>, Vec<(AllocIdx, Allocation)>> = HashMap::new();
-    for (index, block) in ledger.made() {
+    for (index, block) in ledger.made_by(|thread, _| matches!(thread, Thread::Main | Thread::Other)) {
         let is_copy = large.contains_key(&block.requested)
             && matches!(ledger.thread(&block), Thread::Main | Thread::Other)
             && !ledger.in_module(&block)
@@ -419,7 +423,7 @@ pub(super) fn are_weights(ledger: &Ledger<'_>, set: &[AllocIdx], times: usize) -
 /// Optimizer state that is made again while the older one lives.
 fn optimizer_states(ledger: &Ledger<'_>) -> Option<Finding> {
     let mut by_unit: BTreeMap<usize, Vec<AllocIdx>> = BTreeMap::new();
-    for (index, block) in ledger.made() {
+    for (index, block) in ledger.made_by(|_, role| role == Role::Optimizer) {
         let unit = ledger.cycles.unit(block.opened);
         let lives_on = ledger.cycles.unit(ledger.freed(&block).min(ledger.cycles.last)) >= unit + 2;
         if ledger.is_of_optimizer(&block) && block.requested >= LEAST_BLOCK && lives_on {
@@ -456,7 +460,6 @@ fn optimizer_states(ledger: &Ledger<'_>) -> Option<Finding> {
 /// Losses of eight bytes: the model computes in double precision.
 fn precision(ledger: &Ledger<'_>, weights: &Weights) -> Option<Finding> {
     let snapshot = ledger.case.snapshot;
-    let events = ledger.case.device.event_table();
     let is_seed = |block: &Allocation| {
         ledger.thread(block) == Thread::BackwardCall
             && snapshot
@@ -467,7 +470,9 @@ fn precision(ledger: &Ledger<'_>, weights: &Weights) -> Option<Finding> {
     let (mut all, mut double) = (0_usize, 0_usize);
     let mut line = None;
     let mut passes = HashSet::new();
-    for (_, block) in ledger.made().filter(|(_, block)| is_seed(block)) {
+    for (_, block) in
+        ledger.made_by(|thread, _| thread == Thread::BackwardCall).filter(|(_, block)| is_seed(block))
+    {
         all += 1;
         if block.requested == 8 {
             double += 1;
@@ -478,7 +483,6 @@ fn precision(ledger: &Ledger<'_>, weights: &Weights) -> Option<Finding> {
     if double < 2 || double * 2 < all {
         return None;
     }
-    let _ = (EventIdx::from_index(0), events.len());
     let replay = ledger.case.replay;
     // Half of all that is made in passes would do.
     let set: Vec<AllocIdx> = replay
