@@ -20,12 +20,12 @@ use crate::questions::frames::{is_internal, is_of_program};
 /// The thread that a stack is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Thread {
-    /// It cannot be told.
+    /// Not known: the stack does not tell.
     #[default]
     Unknown,
     /// The thread that the program begins on, outside of `backward`.
     Main,
-    /// The same inside the call of `backward`.
+    /// The program's thread inside the call of `backward`.
     BackwardCall,
     /// A thread of the autograd engine.
     Engine,

@@ -49,7 +49,7 @@ pub(super) fn find(ledger: &Ledger<'_>) -> Vec<Finding> {
 /// Allocations that are part of a finding already.
 type Taken = HashSet<AllocIdx>;
 
-/// What forward passes save for their backward pass: made on the main thread, and alive when that pass begins.
+/// Whether a block is saved by a forward pass for its backward pass: made on the main thread, and alive when that pass begins.
 fn is_saved(ledger: &Ledger<'_>, block: &Allocation, unit: usize) -> bool {
     let Some(pass) = ledger.cycles.backward.get(unit) else { return false };
     ledger.thread(block) == Thread::Main
@@ -343,8 +343,9 @@ fn dropped(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
         let own: HashSet<StackId> =
             burst.iter().map(|index| ledger.case.replay.allocation(*index).recorded).collect();
         let of = burst.first().map_or(0, |index| unit(ledger.case.replay.allocation(*index).opened));
-        let all =
-            own.iter().fold(0_u64, |sum, stack| sum + made.get(&(of, *stack)).copied().unwrap_or_default());
+        let all = own.iter().fold(0_u64, |sum, stack| {
+            sum.saturating_add(made.get(&(of, *stack)).copied().unwrap_or_default())
+        });
         let bytes = ledger.bytes(&burst);
         // In a run without any backward pass a graph is a good part of what the modules of a round made: what a function
         // lets go when it returns is not.
@@ -505,7 +506,7 @@ fn graph_of(ledger: &Ledger<'_>, set: &[AllocIdx], gain: Gain, units: usize) -> 
     let of_modules = bytes_of(&|block| ledger.in_module(block));
     // An output that is kept is one block of a step; a graph is many.
     let each = blocks().filter(|block| ledger.in_module(block)).count() / units.max(1);
-    let is_graph = of_functions * 2 >= all || (of_modules * 2 >= all && each >= LEAST_UNITS);
+    let is_graph = of_functions >= all / 2 || (of_modules >= all / 2 && each >= LEAST_UNITS);
     if !is_graph {
         return None;
     }
@@ -568,7 +569,7 @@ fn growth(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
         let filled: Vec<usize> = (0..known.len()).filter(|unit| known[*unit] > 0).collect();
         let third = known.len() / 3;
         let sum = |part: &[u64]| part.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-        let goes_on = sum(&known[known.len() - third..]) * 2 >= sum(&known[..third]);
+        let goes_on = sum(&known[known.len() - third..]) >= sum(&known[..third]) / 2;
         let gaps: Vec<usize> = filled.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let is_regular = filled.len() >= LEAST_UNITS
             && gaps.iter().max() == gaps.iter().min()
@@ -578,7 +579,10 @@ fn growth(ledger: &Ledger<'_>, taken: &mut Taken) -> Option<Finding> {
     };
     let mut growing: Vec<_> = lines.into_iter().filter(|(_, (bytes, _))| is_growing(bytes)).collect();
     growing.sort_by_key(|(frame, (bytes, _))| {
-        (std::cmp::Reverse(bytes.iter().sum::<u64>()), frame.map(|frame| (frame.file, frame.line)))
+        (
+            std::cmp::Reverse(bytes.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes))),
+            frame.map(|frame| (frame.file, frame.line)),
+        )
     });
     let set: Vec<AllocIdx> = growing.iter().flat_map(|(_, (_, set))| set.iter().copied()).collect();
     // What stopped to grow long before the end was collected on purpose.

@@ -220,7 +220,7 @@ impl<'a> Ledger<'a> {
         }))
     }
 
-    /// The same for bytes that are there from one moment to another.
+    /// Bytes by which the peak would be lower without parts that are there from one moment to another.
     pub(super) fn gain_while(&self, parts: impl Iterator<Item = (Moment, Moment, u64)>) -> Gain {
         let mut changes: Vec<(Moment, i64)> = Vec::new();
         for (from, to, bytes) in parts {
@@ -336,7 +336,7 @@ impl<'a> Ledger<'a> {
     }
 }
 
-/// What a set costs.
+/// Cost of a set of allocations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gain {
     /// Bytes by which the peak would be lower.

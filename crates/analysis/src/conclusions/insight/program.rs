@@ -18,13 +18,15 @@ const HUGE_SHARE: f64 = 0.4;
 const HUGE_TIMES: u64 = 6;
 /// Smaller blocks are no operands of a large one.
 const LEAST_OPERAND: u64 = 1 << 14;
-/// The same for a block that is no square of numbers: products of large matrices are usual.
+/// Times the largest other block for one that is no square of numbers: products of large matrices are usual.
 const FAR_HUGER_TIMES: u64 = 64;
 /// More blocks of one size are how the program works.
 const MOST_HUGE: usize = 6;
 /// The share of the weights' sizes that a copy has, and how many sets make more than a model and its shadow.
 const COPY_MATCH: f64 = 0.7;
 const MANY_SETS: f64 = 2.6;
+/// Lines that are looked at for copies, those of most bytes.
+const MOST_COPY_LINES: usize = 8;
 /// Smaller blocks coincide in size.
 const LEAST_BLOCK: u64 = 4096;
 /// Generations of optimizer state, times one generation.
@@ -76,7 +78,9 @@ impl Weights {
             }
             gradients.push(index);
         }
-        let bytes = sizes.iter().fold(0_u64, |sum, (size, count)| sum.saturating_add(size * *count as u64));
+        let bytes = sizes
+            .iter()
+            .fold(0_u64, |sum, (size, count)| sum.saturating_add(size.saturating_mul(*count as u64)));
         Self { sizes, bytes, gradients }
     }
 
@@ -325,7 +329,8 @@ fn copies(ledger: &Ledger<'_>, weights: &Weights) -> Option<Finding> {
         .filter(|(size, _)| **size >= LEAST_BLOCK)
         .map(|(size, count)| (*size, *count))
         .collect();
-    let whole = large.iter().fold(0_u64, |sum, (size, count)| sum.saturating_add(size * *count as u64));
+    let whole =
+        large.iter().fold(0_u64, |sum, (size, count)| sum.saturating_add(size.saturating_mul(*count as u64)));
     // Blocks with the size of a weight, made by the program outside of passes and optimizers, by line.
     let mut by_line: HashMap<Option<Frame>, Vec<(AllocIdx, Allocation)>> = HashMap::new();
     for (index, block) in ledger.made_by(|thread, _| matches!(thread, Thread::Main | Thread::Other)) {
@@ -342,13 +347,22 @@ fn copies(ledger: &Ledger<'_>, weights: &Weights) -> Option<Finding> {
     }
     let first_pass = ledger.cycles.backward.first().map_or(Moment::NEVER, |pass| pass.from);
     let mut best: Option<(Gain, Vec<AllocIdx>, Option<Frame>, f64)> = None;
+    // Each line that is looked at goes through the curve once.
+    let mut by_line: Vec<_> = by_line.into_iter().collect();
+    let bytes_of = |blocks: &[(AllocIdx, Allocation)]| {
+        blocks.iter().fold(0_u64, |sum, (_, block)| sum.saturating_add(block.requested))
+    };
+    by_line.sort_by_key(|(frame, blocks)| {
+        (std::cmp::Reverse(bytes_of(blocks)), frame.map(|frame| (frame.file, frame.line)))
+    });
+    by_line.truncate(MOST_COPY_LINES);
     for (frame, blocks) in by_line {
         let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
         blocks.iter().for_each(|(_, block)| *sizes.entry(block.requested).or_default() += 1);
         let covered = large
             .iter()
             .filter(|(size, _)| sizes.contains_key(size))
-            .fold(0_u64, |sum, (size, count)| sum.saturating_add(size * *count as u64));
+            .fold(0_u64, |sum, (size, count)| sum.saturating_add(size.saturating_mul(*count as u64)));
         let distinct = large.keys().filter(|size| sizes.contains_key(*size)).count();
         if (covered as f64) < whole as f64 * COPY_MATCH || distinct < 2 {
             continue;
@@ -413,7 +427,8 @@ pub(super) fn are_weights(ledger: &Ledger<'_>, set: &[AllocIdx], times: usize) -
     let is_there =
         |(size, count): &(&u64, &usize)| sizes.get(size).is_some_and(|found| *found >= **count * times / 2);
     let large = || weights.sizes.iter().filter(|(size, _)| **size >= LEAST_BLOCK);
-    let sum = |bytes: u64, (size, count): (&u64, &usize)| bytes.saturating_add(size * *count as u64);
+    let sum =
+        |bytes: u64, (size, count): (&u64, &usize)| bytes.saturating_add(size.saturating_mul(*count as u64));
     let (all, found) = (large().fold(0, sum), large().filter(is_there).fold(0, sum));
     let of_weights =
         set.iter().filter(|index| weights.has(ledger.case.replay.allocation(**index).requested)).count();
@@ -432,7 +447,7 @@ fn optimizer_states(ledger: &Ledger<'_>) -> Option<Finding> {
     }
     let first = by_unit.values().next().map(|set| ledger.bytes(set)).filter(|bytes| *bytes > 0)?;
     let generations: Vec<&Vec<AllocIdx>> =
-        by_unit.values().filter(|set| ledger.bytes(set).abs_diff(first) * 10 <= first).collect();
+        by_unit.values().filter(|set| ledger.bytes(set).abs_diff(first) <= first / 10).collect();
     if generations.len() < 2 {
         return None;
     }
@@ -529,8 +544,10 @@ fn casts(ledger: &Ledger<'_>) -> Vec<Frame> {
             && !lines.contains(&frame)
         {
             lines.push(frame);
+            if lines.len() == 3 {
+                break;
+            }
         }
     }
-    lines.truncate(3);
     lines
 }
